@@ -1,0 +1,213 @@
+"""Every knob of a run: its default, its range, its symbol on the page, and its checks.
+
+Plain data only. A `Settings` is one lane's whole configuration; together with the prompt and the
+model pair it reproduces the run token for token.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+METHODS = ("greedy", "speculative", "spork", "dspark")
+RULES = ("exact", "article")
+DRAFTERS = ("auto", "target", "early_exit", "draft_model", "ngram")
+JUDGES = ("auto", "target", "early_layers", "draft_model", "first_token")
+FORK_SHAPES = ("forks", "tree")
+FORK_SAMPLING = ("greedy", "top_p")
+
+SEED_LIMIT = 2**63 - 1
+"""Seeds run from 0 to here; -1 and 2**64 would wrap or overflow inside the generator."""
+
+FORK_NODE_LIMIT = 128
+"""The most drafted tokens one round may hold, whatever K and M ask for."""
+
+
+class SettingsError(ValueError):
+    """A setting is missing, of the wrong kind or out of range. The message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One number a slider can move. `symbol` is what the page prints beside the name."""
+
+    name: str
+    symbol: str
+    default: float
+    low: float
+    high: float
+    step: float
+    meaning: str
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(self.default, int)
+
+
+KNOBS = {
+    knob.name: knob
+    for knob in (
+        Knob("fork_width", "K", 3, 1, 8, 1, "children per node: how many forks a round opens"),
+        Knob("fork_depth", "M", 3, 0, 12, 1, "tokens each fork goes on after its first one"),
+        Knob("node_budget", "nodes", 12, 1, FORK_NODE_LIMIT, 1, "most drafted tokens in a tree"),
+        Knob("draft_length", "γ", 4, 1, 16, 1, "tokens drafted in a chain"),
+        Knob("accept_threshold", "τ", 0.7, 0.0, 1.0, 0.01, "score a fork needs to be kept whole"),
+        Knob("min_threshold", "min", 0.1, 0.0, 1.0, 0.01, "threshold when the draft is certain"),
+        Knob("max_threshold", "max", 0.5, 0.0, 1.0, 0.01, "threshold when the draft is unsure"),
+        Knob("verifier_layers", "N", 28, 1, 200, 1, "layers used by early exit and early layers"),
+        Knob("temperature", "T", 0.0, 0.0, 2.0, 0.05, "0 takes the most probable token"),
+        Knob("top_p", "top-p", 1.0, 0.01, 1.0, 0.01, "keep the smallest set of this probability"),
+        Knob("top_k", "top-k", 0, 0, 1000, 1, "keep the k most probable tokens; 0 is off"),
+        Knob("seed", "seed", 0, 0, SEED_LIMIT, 1, "same seed and settings, same tokens"),
+        Knob("max_new_tokens", "new tokens", 96, 1, 4096, 1, "most tokens a run may add"),
+        Knob("ngram_order", "n", 4, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
+    )
+}
+
+CHOICES = {
+    "method": METHODS,
+    "rules": RULES,
+    "drafter": DRAFTERS,
+    "judge": JUDGES,
+    "fork_shape": FORK_SHAPES,
+    "fork_sampling": FORK_SAMPLING,
+}
+
+GREEDY_BELOW = 1e-3
+"""Temperatures under this are greedy: dividing logits by less overflows float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One lane's configuration. Raises SettingsError on construction when anything is off.
+
+    fork_shape: `forks` is the article's shape, K forks of 1 + M tokens; `tree` gives every node
+        up to K children and grows best-first under `node_budget`.
+    fork_sampling: how forks go on after their first token when temperature > 0.
+    """
+
+    method: str = "greedy"
+    rules: str = "exact"
+    drafter: str = "auto"
+    judge: str = "auto"
+    fork_shape: str = "tree"
+    fork_sampling: str = "greedy"
+    fork_width: int = KNOBS["fork_width"].default
+    fork_depth: int = KNOBS["fork_depth"].default
+    node_budget: int = KNOBS["node_budget"].default
+    draft_length: int = KNOBS["draft_length"].default
+    accept_threshold: float = KNOBS["accept_threshold"].default
+    min_threshold: float = KNOBS["min_threshold"].default
+    max_threshold: float = KNOBS["max_threshold"].default
+    verifier_layers: int = KNOBS["verifier_layers"].default
+    temperature: float = KNOBS["temperature"].default
+    top_p: float = KNOBS["top_p"].default
+    top_k: int = KNOBS["top_k"].default
+    seed: int = KNOBS["seed"].default
+    max_new_tokens: int = KNOBS["max_new_tokens"].default
+    ngram_order: int = KNOBS["ngram_order"].default
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise SettingsError(f"{name} must be one of {', '.join(allowed)}.")
+        for knob in KNOBS.values():
+            object.__setattr__(self, knob.name, checked_number(knob, getattr(self, knob.name)))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        if self.min_threshold > self.max_threshold:
+            raise SettingsError("min_threshold must not be above max_threshold.")
+        if self.fork_shape == "forks" and self.plain_nodes > FORK_NODE_LIMIT:
+            raise SettingsError(
+                f"fork_width {self.fork_width} and fork_depth {self.fork_depth} ask for "
+                f"{self.plain_nodes} fork tokens a round; the limit is {FORK_NODE_LIMIT}."
+            )
+        if self.method != "spork":
+            return
+        if self.rules == "exact" and self.judge not in ("auto", "target"):
+            raise SettingsError(
+                "Under exact rules only the target may judge; choose judge target or rules article."
+            )
+        if self.rules == "article" and self.judge == "target":
+            raise SettingsError(
+                "Under article rules a score judges; choose early_layers, draft_model or "
+                "first_token, or rules exact."
+            )
+
+    @property
+    def plain_nodes(self) -> int:
+        """Nodes of K forks of 1 + M tokens."""
+        return self.fork_width * (1 + self.fork_depth)
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the target's most probable token is taken rather than a sample."""
+        return self.temperature < GREEDY_BELOW
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rules promise the target's own output."""
+        return self.method == "greedy" or self.rules == "exact"
+
+    def to_plain(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> "Settings":
+        """Build from untrusted names and values; unknown names are refused."""
+        unknown = sorted(set(values) - set(cls.__slots__))
+        if unknown:
+            raise SettingsError(f"There is no setting called {str(unknown[0])[:40]!r}.")
+        return cls(**values)
+
+
+def checked_number(knob: Knob, value: Any) -> int | float:
+    """Return `value` as the knob's kind of number; raise SettingsError when it is not one.
+
+    Booleans, strings, NaN and infinities are refused: sliders and the API let them through.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SettingsError(f"{knob.name} must be a number.")
+    if not math.isfinite(value):
+        raise SettingsError(f"{knob.name} must be a finite number.")
+    if knob.whole and value != int(value):
+        raise SettingsError(f"{knob.name} must be a whole number.")
+    if not knob.low <= value <= knob.high:
+        raise SettingsError(f"{knob.name} must be between {knob.low:g} and {knob.high:g}.")
+    return int(value) if knob.whole else float(value)
+
+
+def resolve(settings: Settings, *, has_draft_model: bool, layers: int | None = None) -> Settings:
+    """Replace `auto` by the choice this model pair can serve, and check the others against it.
+
+    layers: decoder layers of the target; `verifier_layers` above it is refused.
+    """
+    drafter = _resolve_drafter(settings, has_draft_model)
+    judge = settings.judge
+    if judge == "auto":
+        judge = "target" if settings.rules == "exact" else "early_layers"
+    if not has_draft_model and "draft_model" in (drafter, judge) and settings.method != "greedy":
+        raise SettingsError("This model pair has no draft model; choose another drafter or judge.")
+    uses_layers = settings.method != "greedy" and (
+        drafter == "early_exit" or (settings.method == "spork" and judge == "early_layers")
+    )
+    if uses_layers and layers is not None and settings.verifier_layers > layers:
+        raise SettingsError(f"verifier_layers must be between 1 and {layers} for this model.")
+    return dataclasses.replace(settings, drafter=drafter, judge=judge)
+
+
+def _resolve_drafter(settings: Settings, has_draft_model: bool) -> str:
+    if settings.method == "dspark" and settings.rules == "exact":
+        raise SettingsError(
+            "Exact DSpark needs its own trained drafter, which this version does not carry yet; "
+            "choose rules article, or spork or speculative with rules exact."
+        )
+    if settings.drafter != "auto":
+        return settings.drafter
+    if settings.method == "spork" and settings.rules == "article":
+        return "target"
+    if settings.method == "spork" or not has_draft_model:
+        return "ngram"
+    return "draft_model"

@@ -1,0 +1,129 @@
+"""Races to and from JSON. Reading is strict: an uploaded file is data from a stranger."""
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from typing import Any
+
+from spork_demo.settings import SettingsError
+from spork_demo.trace import VERSION, Race, Round
+
+BYTE_LIMIT = 16_000_000
+TEXT_LIMIT = 200_000
+LIST_LIMIT = 20_000
+LANE_LIMIT = 4
+
+
+class TraceError(ValueError):
+    """The file is not a race this version can replay. The message is one sentence."""
+
+
+def dumps(race: Race) -> str:
+    """Compact JSON of a race; `loads` gives an equal race back."""
+    return json.dumps(_plain(race), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def loads(text: str | bytes) -> Race:
+    """Read a race. Raises TraceError on anything but a well-formed trace of this version."""
+    if len(text) > BYTE_LIMIT:
+        raise TraceError(f"The file is larger than {BYTE_LIMIT // 1_000_000} MB.")
+    try:
+        data = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise TraceError("The file is not valid JSON.") from error
+    if not isinstance(data, dict) or "lanes" not in data:
+        raise TraceError("The file is not a spork_demo race.")
+    if data.get("version") != VERSION:
+        raise TraceError(f"The file is not of trace version {VERSION}, which this page reads.")
+    race = _read(Race, data, "race")
+    if not 1 <= len(race.lanes) <= LANE_LIMIT:
+        raise TraceError(f"A race has 1 to {LANE_LIMIT} lanes.")
+    for lane in race.lanes:
+        for index, round_ in enumerate(lane.rounds):
+            _check_round(round_, index)
+    return race
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    """`value` as `kind`: a dataclass, tuple[T, ...], Literal, union with None, or a plain type."""
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind):
+        return _read_record(kind, value, where)
+    if origin is tuple:
+        if not isinstance(value, list) or len(value) > LIST_LIMIT:
+            raise TraceError(f"{where} must be a list of at most {LIST_LIMIT} entries.")
+        item = typing.get_args(kind)[0]
+        return tuple(_read(item, entry, where) for entry in value)
+    if origin is typing.Literal:
+        if not isinstance(value, str) or value not in typing.get_args(kind):
+            raise TraceError(f"{where} has a value this page does not know.")
+        return value
+    if origin in (typing.Union, types.UnionType):
+        if value is None:
+            return None
+        return _read(typing.get_args(kind)[0], value, where)
+    return _read_plain(kind, value, where)
+
+
+def _read_record(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise TraceError(f"{where} must be an object.")
+    hints = typing.get_type_hints(kind)
+    unknown = set(value) - set(hints)
+    if unknown:
+        raise TraceError(f"{where} has a field this page does not know.")
+    fields = {name: _read(hints[name], entry, name) for name, entry in value.items()}
+    try:
+        return kind(**fields)
+    except SettingsError as error:
+        raise TraceError(f"The settings in the file are not valid: {error}") from error
+    except TypeError as error:
+        raise TraceError(f"{where} lacks a field.") from error
+
+
+def _read_plain(kind: type, value: Any, where: str) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = _as_float(value, where)
+    if type(value) is not kind:
+        raise TraceError(f"{where} must be of type {kind.__name__}.")
+    if kind is str and len(value) > TEXT_LIMIT:
+        raise TraceError(f"{where} is longer than {TEXT_LIMIT} characters.")
+    if kind is float and not math.isfinite(value):
+        raise TraceError(f"{where} must be a finite number.")
+    if kind is int and abs(value) > 2**63:
+        raise TraceError(f"{where} is too large a number.")
+    return value
+
+
+def _as_float(value: int, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise TraceError(f"{where} is too large a number.") from error
+
+
+def _check_round(round_: Round, index: int) -> None:
+    """What the drawing code relies on: order, parents before children, counts that fit."""
+    if round_.index != index:
+        raise TraceError("The rounds of a lane must be numbered 0, 1, 2, ...")
+    if any(not -1 <= node.parent < place for place, node in enumerate(round_.nodes)):
+        raise TraceError("A drafted token must come after its parent.")
+    if not 0 <= round_.accepted <= round_.scheduled <= len(round_.nodes):
+        raise TraceError("The counts of a round do not fit its drafted tokens.")
+    if any(not 0 <= score.leaf < len(round_.nodes) for score in round_.scores):
+        raise TraceError("A fork's score names a drafted token that is not there.")
+    spans = (round_.seconds, round_.draft_seconds, round_.judge_seconds, round_.commit_seconds)
+    if min(spans) < 0:
+        raise TraceError("Seconds cannot be negative.")
