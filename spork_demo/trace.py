@@ -108,9 +108,6 @@ class Finished:
     message: str = ""
 
 
-Event = Started | Round | Finished
-
-
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """What the numbers were measured on. `date` is ISO 8601, `recorded` is set by replays."""
@@ -144,6 +141,9 @@ class Fidelity:
     greedy_perplexity: float | None = None
     rouge_l: float | None = None
     bleu: float | None = None
+
+
+Event = Started | Round | Finished | Fidelity
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +182,8 @@ class Trace:
             )
         if isinstance(event, Round):
             return replace(self, rounds=(*self.rounds, event))
+        if isinstance(event, Fidelity):
+            return replace(self, fidelity=event)
         return replace(self, stop_reason=event.stop_reason, tail=event.tail, message=event.message)
 
     def events(self) -> Iterator[Event]:
@@ -190,11 +192,13 @@ class Trace:
         yield from self.rounds
         if self.stop_reason is not None:
             yield Finished(self.stop_reason, self.tail, self.message)
+        if self.fidelity is not None:
+            yield self.fidelity
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Lanes that decoded the same prompt side by side. The first lane is the greedy baseline."""
+    """Lanes that decoded the same prompt side by side. The first greedy lane is the baseline."""
 
     title: str
     lanes: tuple[Trace, ...]
@@ -207,11 +211,26 @@ class Race:
         return next((lane for lane in self.lanes if lane.settings.method == "greedy"), None)
 
 
+@dataclass(frozen=True, slots=True)
+class LaneEvent:
+    """An event of one lane of a running race."""
+
+    lane: int
+    event: Event
+
+
 def fold(trace: Trace, events: Iterable[Event]) -> Trace:
     """All of `events` added to `trace`, in order."""
     for event in events:
         trace = trace.add(event)
     return trace
+
+
+def advance(race: Race, news: LaneEvent) -> Race:
+    """`race` with one more event in the lane it belongs to."""
+    lanes = list(race.lanes)
+    lanes[news.lane] = lanes[news.lane].add(news.event)
+    return replace(race, lanes=tuple(lanes))
 
 
 def finite(value: float | None) -> float | None:

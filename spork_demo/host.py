@@ -1,0 +1,59 @@
+"""What the page may ask of the machine behind it: the only way from a widget to a model.
+
+`app.py` hands the page a `Host`; tests hand it one that replays recorded races.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from spork_demo.settings import Settings
+from spork_demo.trace import LaneEvent, Race
+
+
+class RunRefusedError(Exception):
+    """The run cannot start or go on. The message is one sentence for the visitor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far the model is. `ready` means lanes can run live; `failed` that they never will."""
+
+    message: str
+    ready: bool = False
+    failed: bool = False
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PairInfo:
+    """One target and draft pair this deployment offers. `layers` is the target's depth."""
+
+    name: str
+    layers: int
+    has_draft_model: bool
+    languages: tuple[str, ...] = ()
+
+
+class Host(Protocol):
+    """The machine side of the page."""
+
+    def status(self) -> Status:
+        """Where loading stands; cheap, called about once a second."""
+        ...
+
+    def pairs(self) -> Sequence[PairInfo]:
+        """Pairs that can run here, the default one first; empty until something is loaded."""
+        ...
+
+    def race(
+        self, prompt: str, lanes: Sequence[Settings], labels: Sequence[str], pair: str = ""
+    ) -> Iterator[Race | LaneEvent]:
+        """Run all lanes on one prompt, a round at a time.
+
+        First yields the empty Race (settings resolved, provenance filled in), then LaneEvents.
+        Closing the iterator stops the run at the next round boundary and frees the device.
+        Raises RunRefusedError with a sentence.
+        """
+        ...
