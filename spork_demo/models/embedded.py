@@ -183,6 +183,7 @@ def _seal(staged: Path, origin: str, recipe: Recipe) -> None:
     """Flush the checkpoint to disk, then write the manifest that makes it valid."""
     files = sorted(path for path in staged.iterdir() if path.is_file())
     for path in files:
+        path.chmod(0o644)  # an image built as root may be run by another user
         _sync(path)
     manifest = {
         "origin": origin,
