@@ -1,0 +1,63 @@
+"""What a drafter returns, and the two calls a drafter answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from spork_demo.models.cached_model import Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A tree of drafted tokens; a chain is a tree with one branch.
+
+    tokens, parents: one entry a node, parents first; parent -1 hangs from the anchor.
+    probabilities: the drafter's probability of each token given its parent, where it has one.
+    sampled_from: for a node drawn at random, the exact distribution [vocabulary] it was drawn
+        from; None for a node that was chosen, which counts as a point mass.
+    rows: for forks the target itself grew, the pending cache row of each node (None where a tip
+        was never fed) - the anchor is row 0; empty for every other drafter.
+    anchor_logits: with `rows`, the target's logits [vocabulary] after the anchor.
+    """
+
+    tokens: tuple[int, ...] = ()
+    parents: tuple[int, ...] = ()
+    probabilities: tuple[float | None, ...] = ()
+    sampled_from: tuple[Tensor | None, ...] = ()
+    source: str = ""
+    rows: tuple[int | None, ...] = ()
+    anchor_logits: Tensor | None = None
+
+    def children(self, node: int) -> tuple[int, ...]:
+        """Nodes that hang from `node`; -1 asks for the anchor's."""
+        return tuple(n for n, parent in enumerate(self.parents) if parent == node)
+
+    def leaves(self) -> tuple[int, ...]:
+        """The last node of every fork."""
+        inner = set(self.parents)
+        return tuple(n for n in range(len(self.tokens)) if n not in inner)
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """Nodes from the anchor's child to `node`."""
+        nodes: list[int] = []
+        while node >= 0:
+            nodes.append(node)
+            node = self.parents[node]
+        return tuple(reversed(nodes))
+
+
+class Drafter(Protocol):
+    """Anything that proposes tokens."""
+
+    def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
+        """Draft what may follow `tokens`, at most `limit` deep. An empty proposal is fine."""
+        ...
+
+    def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
+        """`tokens` are now committed; `scores` was the target's last call, where there was one.
+
+        Called once after the prefill and once after every round.
+        """
+        ...

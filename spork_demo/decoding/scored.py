@@ -1,0 +1,100 @@
+"""The loop of article SPORK: a score, not the target, decides whether a fork is kept whole."""
+
+from collections.abc import Callable, Iterator
+
+from spork_demo.decoding.drafters.proposal import Drafter, Proposal
+from spork_demo.decoding.judges import Judge
+from spork_demo.decoding.run import Outcome, Run, prefill, record
+from spork_demo.trace import Event, ForkScore
+
+
+def scored(
+    run: Run, drafter: Drafter, judge: Judge, draft_calls: Callable[[], int] = lambda: 0
+) -> Iterator[Event]:
+    """Draft forks, score them, keep the best whole if its score >= τ, else fall back to the
+    target's most probable token.
+
+    The target's cache invariant is that of `verified`. Forks the target grew itself are already
+    in its cache and only their branch is kept; any other fork is fed to the target when it is
+    committed, which costs the call an exact judge would have needed.
+    """
+    target = run.target
+    tokens, started = prefill(run, drafter)
+    yield started
+
+    while run.room():
+        calls = target.calls, draft_calls()
+        with run.watch.running("round"):
+            with run.watch.running("draft"):
+                proposal = drafter.propose(tokens, run.room())
+            with run.watch.running("judge"):
+                forks = judge.score(tokens, proposal) if proposal.tokens else ()
+                best = max(forks, key=lambda fork: fork.score, default=None)
+            with run.watch.running("commit"):
+                kept = best is not None and best.score >= run.settings.accept_threshold
+                path = proposal.path(best.leaf) if kept else ()
+                committed, logits, cache_rows = _commit(run, tokens, proposal, path)
+                tokens += committed
+                drafter.observe(tokens, None)
+        yield record(
+            run,
+            _outcome(
+                proposal,
+                path,
+                committed,
+                logits,
+                forks,
+                calls=(target.calls - calls[0], draft_calls() - calls[1]),
+                cache_rows=cache_rows,
+            ),
+        )
+    yield run.finished()
+
+
+def _commit(run: Run, tokens: list[int], proposal: Proposal, path: tuple[int, ...]):
+    """Keep `path`, or the target's top-1 token when it is empty.
+
+    Returns the committed tokens, the target's logits that predict them or None where it was not
+    asked about all of them, and the rows the cache held before the commit.
+    """
+    target = run.target
+    committed = run.cut([proposal.tokens[node] for node in path])
+    if proposal.rows:
+        rows, logits = [0], None
+        if path:
+            rows += [proposal.rows[node] for node in path[: len(committed) - 1]]
+        else:
+            logits = proposal.anchor_logits[None]
+    else:
+        logits = target.forward([tokens[-1], *committed[:-1]]).logits
+        rows = list(range(target.pending))
+    cache_rows = target.rows
+    target.commit(rows)
+    if not path:
+        committed = [int(logits[0].argmax())]
+    return committed, logits, cache_rows
+
+
+def _outcome(
+    proposal: Proposal,
+    path: tuple[int, ...],
+    committed: list[int],
+    logits,
+    forks: tuple[ForkScore, ...],
+    *,
+    calls: tuple[int, int],
+    cache_rows: int,
+) -> Outcome:
+    known = logits is not None
+    return Outcome(
+        proposal=proposal,
+        committed=committed,
+        path=path,
+        last_fate="fallback",
+        logits=logits,
+        target_rows=list(range(len(committed))) if known else [None] * len(committed),
+        calls=calls,
+        cache_rows=cache_rows,
+        scores=forks,
+        judged_all=False,
+    )

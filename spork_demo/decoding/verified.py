@@ -1,0 +1,108 @@
+"""The loop of every method whose drafts the target itself judges, in one call a round.
+
+Classic speculative decoding (exact and article), SPORK exact (tree attention) and article DSpark
+differ only in who drafts and in the rule that reads the target's rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from spork_demo.decoding.drafters.proposal import Drafter, Proposal
+from spork_demo.decoding.run import Outcome, Run, prefill, record
+from spork_demo.decoding.sampling import distribution
+from spork_demo.decoding.verify import (
+    Row,
+    Verdict,
+    confidence_thresholds,
+    verify_article,
+    verify_exact,
+)
+from spork_demo.trace import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict with the numbers it was reached by, one a node, where the rule has them."""
+
+    verdict: Verdict
+    confidences: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()
+
+
+Rule = Callable[[Run, Row, Proposal], Judged]
+
+
+def exact_rule(run: Run, row: Row, proposal: Proposal) -> Judged:
+    """Lossless at every temperature."""
+    return Judged(verify_exact(row, proposal, run.generator))
+
+
+def article_rule(run: Run, row: Row, proposal: Proposal) -> Judged:
+    """Classic speculative decoding as the article has it."""
+    return Judged(verify_article(row, proposal, run.generator))
+
+
+def confidence_rule(run: Run, row: Row, proposal: Proposal) -> Judged:
+    """Article DSpark: a threshold that falls with the draft's confidence."""
+    settings = run.settings
+    confidences, thresholds = confidence_thresholds(
+        proposal, settings.min_threshold, settings.max_threshold
+    )
+    verdict = verify_article(row, proposal, run.generator, thresholds)
+    return Judged(verdict, confidences, thresholds)
+
+
+def verified(
+    run: Run, drafter: Drafter, rule: Rule, draft_calls: Callable[[], int] = lambda: 0
+) -> Iterator[Event]:
+    """Draft, judge with the target, commit; until a stop token or a limit.
+
+    Invariant: between rounds the target's cache holds every committed token except the anchor,
+    the last one, which is fed first in the next call.
+    """
+    target = run.target
+    tokens, started = prefill(run, drafter)
+    yield started
+
+    while run.room():
+        calls = target.calls, draft_calls()
+        with run.watch.running("round"):
+            # 1. draft, leaving one place for the token the target adds itself
+            with run.watch.running("draft"):
+                proposal = drafter.propose(tokens, run.room() - 1)
+            # 2. judge every fork in one call
+            with run.watch.running("judge"):
+                parents = [-1, *(parent + 1 for parent in proposal.parents)]
+                scores = target.forward([tokens[-1], *proposal.tokens], parents)
+                judged = rule(run, _rows(run, scores.logits), proposal)
+            # 3. commit the kept branch and the target's own token, up to a stop token
+            with run.watch.running("commit"):
+                path, cache_rows = judged.verdict.path, target.rows
+                drafted = [proposal.tokens[node] for node in path]
+                committed = run.cut([*drafted, judged.verdict.own])
+                target.commit([0, *(node + 1 for node in path[: len(committed) - 1])])
+                tokens += committed
+                drafter.observe(tokens, scores)
+        yield record(
+            run,
+            Outcome(
+                proposal=proposal,
+                committed=committed,
+                path=path,
+                last_fate="correction" if judged.verdict.is_correction else "bonus",
+                logits=scores.logits,
+                target_rows=[0, *(node + 1 for node in path)][: len(committed)],
+                calls=(target.calls - calls[0], draft_calls() - calls[1]),
+                cache_rows=cache_rows,
+                confidences=judged.confidences,
+                thresholds=judged.thresholds,
+            ),
+        )
+    yield run.finished()
+
+
+def _rows(run: Run, logits: Tensor) -> Row:
+    """Distributions of the rows a rule looks at, and of no others: filtering is costly."""
+    return lambda row: distribution(logits[row : row + 1], run.settings)[0]

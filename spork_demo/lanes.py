@@ -1,0 +1,127 @@
+"""From settings to a running lane: which drafter, judge and loop a method is made of."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
+from spork_demo.decoding.drafters.ngram import NgramForks
+from spork_demo.decoding.drafters.proposal import Drafter
+from spork_demo.decoding.greedy import greedy
+from spork_demo.decoding.judges import FirstTokenJudge, Judge, ModelJudge
+from spork_demo.decoding.run import Run, Text
+from spork_demo.decoding.scored import scored
+from spork_demo.decoding.stopwatch import Stopwatch, synchroniser
+from spork_demo.decoding.verified import article_rule, confidence_rule, exact_rule, verified
+from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.pair import Pair
+from spork_demo.settings import Settings
+from spork_demo.trace import Event
+
+
+class Lane:
+    """One run of one method on one prompt, with caches of its own.
+
+    settings must be resolved (no `auto`) for this pair. `context` caps the pair's own limit.
+    """
+
+    def __init__(
+        self, pair: Pair, settings: Settings, prompt: Sequence[int], text: Text, context: int
+    ) -> None:
+        self._pair = pair
+        self._settings = settings
+        self._target = CachedModel(pair.target, pair.vocab_size)
+        self._models: list[CachedModel] = []
+        device = self._target.device
+        self._generator = torch.Generator(device).manual_seed(settings.seed)
+        self._run = Run(
+            settings=settings,
+            prompt=tuple(prompt),
+            target=self._target,
+            stop_ids=pair.stop_ids,
+            context=min(context, pair.context_length),
+            generator=self._generator,
+            watch=Stopwatch(synchroniser(device)),
+            text=text,
+        )
+
+    def events(self) -> Iterator[Event]:
+        """The method's events; closing the iterator ends the run."""
+        settings = self._settings
+        if settings.method == "greedy":
+            return greedy(self._run)
+        if settings.method == "spork":
+            drafter = self._drafter(self._forks())
+            if settings.rules == "exact":
+                return verified(self._run, drafter, exact_rule, self._draft_calls)
+            return scored(self._run, drafter, self._judge(), self._draft_calls)
+        drafter = self._drafter(self._chain())
+        if settings.method == "dspark":
+            return verified(self._run, drafter, confidence_rule, self._draft_calls)
+        rule = exact_rule if settings.rules == "exact" else article_rule
+        return verified(self._run, drafter, rule, self._draft_calls)
+
+    def _forks(self) -> ForkPlan:
+        settings = self._settings
+        return ForkPlan(
+            width=settings.fork_width,
+            depth=1 + settings.fork_depth,
+            shape=settings.fork_shape,
+            budget=settings.node_budget,
+            sample_rest=settings.fork_sampling == "top_p",
+        )
+
+    def _chain(self) -> ForkPlan:
+        sampled = self._settings.method == "speculative"  # DSpark of the article drafts greedily
+        return ForkPlan(
+            width=1,
+            depth=self._settings.draft_length,
+            sample_first=sampled,
+            sample_rest=sampled,
+        )
+
+    def _drafter(self, plan: ForkPlan) -> Drafter:
+        settings, kind = self._settings, self._settings.drafter
+        if kind == "ngram":
+            budget = plan.budget if plan.shape == "tree" else plan.width * plan.depth
+            branch = plan.shape == "tree"
+            return NgramForks(settings.ngram_order, plan.width, plan.depth, budget, branch=branch)
+        owns_cache = kind == "draft_model"
+        model = {
+            "target": lambda: self._target,
+            "early_exit": lambda: self._counted(self._target.early_exit(settings.verifier_layers)),
+            "draft_model": self._draft_model,
+        }[kind]()
+        return ModelForks(
+            model,
+            plan,
+            settings,
+            self._generator,
+            source=kind,
+            owns_cache=owns_cache,
+            context=self._draft_context() if owns_cache else self._run.context,
+            keep_rows=kind == "target" and settings.method == "spork" and not settings.exact,
+        )
+
+    def _judge(self) -> Judge:
+        settings = self._settings
+        if settings.judge == "first_token":
+            return FirstTokenJudge()
+        if settings.judge == "draft_model":
+            return ModelJudge(self._draft_model(), owns_cache=True)
+        early = self._target.early_exit(settings.verifier_layers)
+        return ModelJudge(self._counted(early), owns_cache=False)
+
+    def _draft_model(self) -> CachedModel:
+        return self._counted(CachedModel(self._pair.draft, self._pair.vocab_size))
+
+    def _draft_context(self) -> int:
+        return min(self._run.context, self._pair.draft_context_length or self._run.context)
+
+    def _counted(self, model: CachedModel) -> CachedModel:
+        self._models.append(model)
+        return model
+
+    def _draft_calls(self) -> int:
+        """Calls of anything but the target: draft model, early exit, small judge."""
+        return sum(model.calls for model in self._models)

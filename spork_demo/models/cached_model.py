@@ -1,0 +1,256 @@
+"""The only file that knows the cache API: one model, its cache, and the rows not yet kept.
+
+Between rounds the cache holds every committed token except the anchor. A forward call appends
+rows that continue the committed prefix as a chain or a tree; `commit` keeps the rows of one
+branch, in place, and `rollback` forgets. Rows cost memory only for the tokens fed: every branch
+attends to the same prefix rows.
+"""
+
+import contextlib
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache
+from transformers.cache_utils import DynamicLayer
+
+from spork_demo.models.layers import decoder_layers
+
+FIRST_CAPACITY = 256
+"""Rows a fresh cache makes room for; it doubles when full, so a commit never copies the prefix."""
+
+
+class RowLayer(DynamicLayer):
+    """Keys and values of one layer in a preallocated buffer [1, heads, capacity, head size]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = 0
+        self._buffers: tuple[Tensor, Tensor] | None = None
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_args, **_kwargs):
+        """Append rows and return views of everything cached, [1, heads, rows, head size]."""
+        end = self.rows + key_states.shape[-2]
+        if self._buffers is None or end > self._buffers[0].shape[-2]:
+            self._grow(key_states, value_states, end)
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:, :, self.rows : end] = states
+        self.rows = end
+        return tuple(buffer[:, :, :end] for buffer in self._buffers)
+
+    def get_seq_length(self) -> int:
+        return self.rows
+
+    def keep(self, start: int, rows: Sequence[int]) -> None:
+        """Move `rows` (absolute, ascending) down to `start` and forget what follows them."""
+        end = start + len(rows)
+        if self._buffers is not None and list(rows) != list(range(start, end)):
+            for buffer in self._buffers:
+                index = torch.tensor(rows, device=buffer.device)
+                buffer[:, :, start:end] = buffer.index_select(2, index)
+        self.rows = end
+
+    def _grow(self, key_states: Tensor, value_states: Tensor, needed: int) -> None:
+        old = self._buffers
+        capacity = max(FIRST_CAPACITY, 2 * needed if old else needed + FIRST_CAPACITY)
+        grown = []
+        for place, states in enumerate((key_states, value_states)):
+            batch, heads, _, size = states.shape
+            buffer = states.new_zeros(batch, heads, capacity, size)
+            if old is not None:
+                buffer[:, :, : self.rows] = old[place][:, :, : self.rows]
+            grown.append(buffer)
+        self._buffers = (grown[0], grown[1])
+        self.is_initialized = True
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What one call said. start: cache length before it; logits: [tokens fed, vocabulary] float32
+    (only the last row for a prefill); features: layer index -> [tokens fed, hidden size], the
+    output of that decoder layer before any final norm.
+    """
+
+    start: int
+    logits: Tensor
+    features: dict[int, Tensor] = field(default_factory=dict)
+
+
+class CachedModel:
+    """A causal LM with one sequence's cache. One per lane: nothing here is shared by visitors."""
+
+    def __init__(self, model: nn.Module, vocab_size: int, owner: "CachedModel | None" = None):
+        self.model = model
+        self.vocab_size = vocab_size
+        self.depth = len(decoder_layers(model))
+        self.calls = 0
+        self._owner = owner
+        layers = owner.layers[: self.depth] if owner else [RowLayer() for _ in range(self.depth)]
+        self._cache = Cache(layers=layers)
+        self._length = 0
+        self._parents: list[int] = []
+
+    @property
+    def layers(self) -> list[RowLayer]:
+        return self._cache.layers
+
+    @property
+    def length(self) -> int:
+        """Committed rows. Rows fed since the last commit are not counted."""
+        return self._owner.length if self._owner else self._length
+
+    @property
+    def pending(self) -> int:
+        """Rows fed since the last commit or rollback."""
+        return len(self._parents)
+
+    @property
+    def rows(self) -> int:
+        """Rows the cache physically holds: committed and pending."""
+        return self.layers[0].rows
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.get_input_embeddings().weight.device
+
+    def early_exit(self, layers: int) -> "CachedModel":
+        """The first `layers` layers with the model's own final norm and head.
+
+        Shares this cache: it reads the committed prefix of those layers and must be rolled back
+        before this model is fed again.
+        """
+        return CachedModel(first_layers(self.model, layers), self.vocab_size, owner=self)
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        tokens: Sequence[int],
+        parents: Sequence[int] | None = None,
+        *,
+        last_only: bool = False,
+        features: Sequence[int] = (),
+    ) -> Scores:
+        """Feed tokens that continue the committed prefix.
+
+        parents: for each token the pending row it follows (counted from the last commit, rows of
+            this call included), or -1 for the prefix itself; None feeds a chain onto the newest
+            pending row. last_only: logits for the last token only (prefill).
+        Raises ValueError for a parent that does not come before its token.
+        """
+        fresh = len(self._parents)
+        if parents is None:
+            parents = range(fresh - 1, fresh - 1 + len(tokens))
+        if any(not -1 <= parent < fresh + place for place, parent in enumerate(parents)):
+            raise ValueError("A token must be fed after its parent.")
+        start, gap = self.length, self.rows - self.length - fresh
+        self._parents.extend(parents)
+        if not tokens:
+            return Scores(start, torch.empty(0, self.vocab_size, device=self.device))
+        mask, depths = self._mask(fresh, gap)
+        with _captured(self.model, features) as seen:
+            output = self.model(
+                input_ids=torch.tensor([list(tokens)], device=self.device),
+                attention_mask=mask,
+                position_ids=torch.tensor([depths], device=self.device) + start,
+                cache=self._cache,
+                use_cache=True,
+                logits_to_keep=1 if last_only else 0,
+            )
+        self.calls += 1
+        return Scores(start, output.logits[0, :, : self.vocab_size].float(), seen)
+
+    @torch.inference_mode()
+    def commit(self, rows: Sequence[int]) -> None:
+        """Keep these pending rows, in this order of depth, and drop the others."""
+        if self._owner is not None:
+            raise ValueError("An early exit reads its owner's cache and commits nothing.")
+        if any(not 0 <= row < self.pending for row in rows) or sorted(set(rows)) != list(rows):
+            raise ValueError("Only pending rows can be committed, each once and in order.")
+        start = self._length
+        for layer in self.layers:
+            layer.keep(start, [start + row for row in rows])
+        self._length = start + len(rows)
+        self._parents.clear()
+
+    def rollback(self, to: int | None = None) -> None:
+        """Drop every pending row, and committed ones from position `to` on.
+
+        Raises ValueError when asked to go forward. Doing it twice changes nothing.
+        """
+        keep = self.length if to is None else to
+        if not 0 <= keep <= self.length or (self._owner is not None and keep != self.length):
+            raise ValueError("A rollback cannot go forward, nor cut a cache it does not own.")
+        below = self.rows - self.pending if self._owner else keep
+        for layer in self.layers:
+            layer.rows = min(layer.rows, below)
+        self._length = keep
+        self._parents.clear()
+
+    def _mask(self, fresh: int, gap: int) -> tuple[Tensor | None, list[int]]:
+        """Attention mask of the newest rows and their depths below the prefix.
+
+        The mask is [1, 1, new rows, cached rows], True where a row may look: the committed prefix
+        and its own ancestors, never a sibling nor (gap) rows another reader left in the cache.
+        None stands for plain causal attention, which the kernels do fastest.
+        """
+        parents, start = self._parents, self.length
+        depths: list[int] = []
+        for parent in parents:
+            depths.append(0 if parent < 0 else depths[parent] + 1)
+        new = len(parents) - fresh
+        chain = all(parent == place - 1 for place, parent in enumerate(parents))
+        if chain and gap == 0 and fresh == 0 and (new == 1 or start == 0):
+            return None, depths
+        mask = torch.zeros(new, start + gap + len(parents), dtype=torch.bool)
+        mask[:, :start] = True
+        for row in range(new):
+            place = fresh + row
+            while place >= 0:
+                mask[row, start + gap + place] = True
+                place = parents[place]
+        return mask[None, None].to(self.device), depths[fresh:]
+
+
+def first_layers(model: nn.Module, layers: int) -> nn.Module:
+    """A view of `model` that runs its first `layers` layers. Shares every weight."""
+    blocks = decoder_layers(model)
+    if not 1 <= layers <= len(blocks):
+        raise ValueError(f"The model has {len(blocks)} layers.")
+    view = _shallow(model)
+    for name, child in model.named_children():
+        if any(module is blocks for module in child.modules()):
+            inner = _shallow(child)
+            inner.config = copy.copy(child.config)
+            inner.config.num_hidden_layers = layers
+            inner.layers = nn.ModuleList(list(blocks)[:layers])
+            setattr(view, name, inner)
+    return view
+
+
+def _shallow(module: nn.Module) -> nn.Module:
+    """A copy whose children can be replaced without touching the original's."""
+    twin = copy.copy(module)
+    twin._modules = dict(module._modules)
+    return twin
+
+
+@contextlib.contextmanager
+def _captured(model: nn.Module, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
+    """Collect the outputs of decoder layers during one call."""
+    seen: dict[int, Tensor] = {}
+
+    def keep(index: int):
+        def hook(_module, _inputs, output):
+            seen[index] = (output[0] if isinstance(output, tuple) else output)[0]
+
+        return hook
+
+    blocks = decoder_layers(model) if layers else ()
+    hooks = [blocks[index].register_forward_hook(keep(index)) for index in layers]
+    try:
+        yield seen
+    finally:
+        for handle in hooks:
+            handle.remove()
