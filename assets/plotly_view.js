@@ -1,0 +1,239 @@
+// Draws one Plotly figure per PlotlyView. Every text goes in through textContent or through figure
+// JSON whose labels Python has escaped; nothing is ever parsed as HTML here.
+(() => {
+  "use strict";
+  if (window.sporkPlotly) return;
+
+  const CONFIG = { displayModeBar: false, displaylogo: false, typesetMath: false, scrollZoom: false };
+  const MISSING = "The chart library could not be loaded, so this chart is given in words: ";
+  const views = new Set();
+  let library = null;
+
+  // plotly.min.js is 4 MB: it is asked for once, when the first chart comes into view.
+  function loadLibrary() {
+    library ??= new Promise((resolve, reject) => {
+      if (window.Plotly) return resolve(window.Plotly);
+      if (!window.sporkPlotlyFile) return reject(new Error("no file"));
+      const script = document.createElement("script");
+      script.src = fileAddress(window.sporkPlotlyFile);
+      script.onload = () => (window.Plotly ? resolve(window.Plotly) : reject(new Error("no Plotly")));
+      script.onerror = () => reject(new Error("not served"));
+      document.head.append(script);
+    });
+    return library;
+  }
+
+  // Works behind a root path: only the path of Gradio's own root is trusted, not its host.
+  function fileAddress(file) {
+    const config = window.gradio_config || {};
+    const root = new URL(config.root || ".", document.baseURI).pathname.replace(/\/+$/, "");
+    return root + (config.api_prefix || "/gradio_api") + "/file=" + encodeURI(file);
+  }
+
+  function make(tag, className, text) {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  }
+
+  function isDark(node) {
+    const parts = (getComputedStyle(node).color.match(/[\d.]+/g) || [0, 0, 0]).map(Number);
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] > 128;
+  }
+
+  // A copy of the figure in which every colour is the one for a dark page. Only keys that hold
+  // colours are touched, so a token that spells a colour stays itself.
+  function recoloured(part, map, key = "") {
+    if (typeof part === "string") return /color$/i.test(key) ? (map[part] ?? part) : part;
+    if (Array.isArray(part)) return part.map((item) => recoloured(item, map, key));
+    if (!part || typeof part !== "object") return part;
+    return Object.fromEntries(
+      Object.entries(part).map(([name, value]) => [name, recoloured(value, map, name)]),
+    );
+  }
+
+  class View {
+    constructor(element, props, trigger) {
+      Object.assign(this, { element, props, trigger, drawn: null, wanted: false });
+      const shell = element.querySelector(".plotly-view") || element;
+      const find = (name) => shell.querySelector("." + name);
+      this.shell = shell;
+      [this.title, this.save, this.scroll, this.chart, this.words, this.caption, this.table] =
+        ["pv-title", "pv-save", "pv-scroll", "pv-chart", "pv-words", "pv-caption", "pv-table"].map(find);
+      this.save.addEventListener("click", () => this.download());
+      this.table.addEventListener("keydown", (event) => this.move(event));
+      new ResizeObserver(() => this.resized()).observe(this.scroll);
+      new IntersectionObserver((entries, observer) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        observer.disconnect();
+        this.wanted = true;
+        this.draw();
+      }, { rootMargin: "200px" }).observe(shell);
+    }
+
+    read() {
+      let value = null;
+      try {
+        value = JSON.parse(this.props.value || "null");
+      } catch {
+        value = { alt: "This chart's data is damaged." };
+      }
+      this.value = value;
+      this.shell.hidden = !value;
+      if (!value) return;
+      this.title.textContent = value.title || "";
+      this.caption.textContent = value.caption || "";
+      this.caption.hidden = !value.caption;
+      this.chart.setAttribute("aria-label", value.alt || "");
+      this.words.textContent = value.alt || "";
+      this.layOut(value);
+      this.fillTable(value.table);
+      this.draw();
+    }
+
+    layOut(value) {
+      const height = value.figure?.layout?.height || 0;
+      const scrolls = Boolean(value.min_width || value.max_height);
+      this.chart.style.minHeight = height + "px";
+      this.chart.style.minWidth = value.min_width ? value.min_width + "px" : "";
+      this.scroll.style.maxHeight = value.max_height ? value.max_height + "px" : "";
+      this.scroll.toggleAttribute("data-scrolls", scrolls);
+      if (scrolls) {
+        this.scroll.tabIndex = 0;
+        this.scroll.setAttribute("role", "group");
+        this.scroll.setAttribute("aria-label", value.title || "chart");
+      }
+    }
+
+    async draw() {
+      const value = this.value;
+      if (!value?.figure || !this.wanted || !this.scroll.clientWidth) return;
+      let plotly;
+      try {
+        plotly = await loadLibrary();
+      } catch {
+        return this.say(MISSING);
+      }
+      if (value !== this.value) return;
+      const dark = isDark(this.shell);
+      const figure = dark ? recoloured(value.figure, value.dark || {}) : structuredClone(value.figure);
+      figure.layout.autosize = true;
+      try {
+        await plotly.react(this.chart, figure.data, figure.layout, CONFIG);
+      } catch {
+        return this.say("This chart could not be drawn; in words: ");
+      }
+      if (!this.drawn) this.chart.on("plotly_click", (event) => this.clicked(event));
+      Object.assign(this, { drawn: figure, dark });
+      this.paintTable(value, dark);
+      this.shell.dataset.state = "drawn";
+      this.save.hidden = !value.title;
+    }
+
+    say(prefix) {
+      this.words.textContent = prefix + (this.value.alt || "");
+      this.chart.style.minHeight = "0";
+      this.shell.dataset.state = "words";
+    }
+
+    clicked(event) {
+      const point = event.points?.find((item) => item.customdata !== undefined && item.customdata !== null);
+      if (point) this.pick([point.customdata].flat()[0]);
+    }
+
+    pick(index) {
+      this.trigger("node_click", { index });
+    }
+
+    resized() {
+      if (!this.drawn) return void this.draw();
+      if (this.scroll.clientWidth) window.Plotly.Plots.resize(this.chart);
+    }
+
+    retheme() {
+      if (this.drawn && isDark(this.shell) !== this.dark) this.draw();
+    }
+
+    download() {
+      if (!this.drawn) return;
+      const layout = { ...this.drawn.layout, paper_bgcolor: this.dark ? "#1F2937" : "#FFFFFF" };
+      layout.width = this.chart.clientWidth;
+      const filename = (this.value.title || "chart").replace(/[^\p{L}\p{N}]+/gu, "-");
+      window.Plotly.downloadImage({ data: this.drawn.data, layout }, { format: "png", scale: 2, filename });
+    }
+
+    // The table says in words what the chart shows and is the keyboard's way to its nodes: one tab
+    // stop, arrow keys inside.
+    fillTable(table) {
+      const focused = this.table.contains(document.activeElement) && document.activeElement.dataset.index;
+      const [top, left] = [this.table.scrollTop, this.table.scrollLeft];
+      this.table.hidden = !table?.rows?.length;
+      if (this.table.hidden) return this.table.replaceChildren();
+      const grid = make("table");
+      grid.append(make("caption", "pv-hidden", table.caption));
+      const head = make("tr");
+      head.append(...table.head.map((text) => Object.assign(make("th", "", text), { scope: "col" })));
+      grid.createTHead().append(head);
+      grid.createTBody().append(...table.rows.map((row) => this.tableRow(row)));
+      this.table.replaceChildren(grid);
+      Object.assign(this.table, { scrollTop: top, scrollLeft: left });
+      const buttons = [...this.table.querySelectorAll("button")];
+      const stop = buttons.find((button) => button.getAttribute("aria-pressed") === "true") || buttons[0];
+      buttons.forEach((button) => (button.tabIndex = button === stop ? 0 : -1));
+      this.paintTable(this.value, isDark(this.shell));
+      if (focused) buttons.find((button) => button.dataset.index === focused)?.focus({ preventScroll: true });
+    }
+
+    tableRow(row) {
+      const line = make("tr");
+      line.dataset.colour = row.colour || "";
+      line.toggleAttribute("data-selected", Boolean(row.selected));
+      const button = make("button", "", row.cells[0]);
+      button.type = "button";
+      button.dataset.index = row.index;
+      button.setAttribute("aria-pressed", String(Boolean(row.selected)));
+      button.addEventListener("click", () => this.pick(row.index));
+      const first = make("th");
+      first.scope = "row";
+      first.append(button);
+      line.append(first, ...row.cells.slice(1).map((text) => make("td", "", text)));
+      return line;
+    }
+
+    paintTable(value, dark) {
+      for (const line of this.table.querySelectorAll("tbody tr")) {
+        const colour = line.dataset.colour;
+        line.style.setProperty("--row", (dark && value.dark?.[colour]) || colour || "transparent");
+      }
+    }
+
+    move(event) {
+      const by = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
+      if (by === undefined) return;
+      const buttons = [...this.table.querySelectorAll("button")];
+      const next = Math.max(0, Math.min(buttons.length - 1, buttons.indexOf(document.activeElement) + by));
+      event.preventDefault();
+      buttons.forEach((button, index) => (button.tabIndex = index === next ? 0 : -1));
+      buttons[next]?.focus();
+    }
+  }
+
+  function retheme() {
+    for (const view of views) view.element.isConnected ? view.retheme() : views.delete(view);
+  }
+  const themes = new MutationObserver(() => setTimeout(retheme, 60));
+  const watched = { attributes: true, attributeFilter: ["class", "style", "data-theme"] };
+  themes.observe(document.documentElement, watched);
+  themes.observe(document.body, watched);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTimeout(retheme, 60));
+
+  window.sporkPlotly = {
+    mount(element, props, watch, trigger) {
+      const view = new View(element, props, trigger);
+      views.add(view);
+      view.read();
+      watch("value", () => view.read());
+    },
+  };
+})();

@@ -1,0 +1,144 @@
+"""What all charts share: the bare figure, text that is drawn literally, numbers in words."""
+
+import unicodedata
+
+import plotly.graph_objects as go
+
+from spork_demo.charts.palette import GRID, INK, MUTED
+from spork_demo.trace import Trace
+
+ELLIPSIS = "…"
+WHITESPACE = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥", "\u00a0": "⍽", "\u3000": "□"}
+FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
+
+
+def new_figure(height: int, left: int = 8, bottom: int = 44, top: int = 30) -> go.Figure:
+    """A figure with no data: transparent, no title, fixed height, colours of `palette`."""
+    figure = go.Figure()
+    figure.update_layout(
+        template="none",
+        height=height,
+        margin={"l": left, "r": 12, "t": top, "b": bottom},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": FONT, "size": 13, "color": INK.light},
+        hoverlabel={"font": {"family": FONT, "size": 13}, "align": "left"},
+        hovermode="closest",
+        dragmode=False,
+        legend=_legend(),
+    )
+    figure.update_xaxes(**_axis())
+    figure.update_yaxes(**_axis())
+    return figure
+
+
+def _legend() -> dict:
+    return {
+        "orientation": "h",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1,
+        "yanchor": "bottom",
+        "itemclick": False,
+        "itemdoubleclick": False,
+    }
+
+
+def _axis() -> dict:
+    return {
+        "gridcolor": GRID.light,
+        "linecolor": GRID.light,
+        "zerolinecolor": GRID.light,
+        "tickfont": {"color": MUTED.light, "size": 12},
+        "title": {"font": {"color": MUTED.light, "size": 12}},
+        "fixedrange": True,
+        "automargin": True,
+        "showline": False,
+        "ticks": "",
+    }
+
+
+def empty_figure(message: str, height: int = 160) -> go.Figure:
+    """A figure that says in words why there is nothing to draw."""
+    figure = new_figure(height, bottom=8, top=8)
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    figure.add_annotation(
+        text=literal(message),
+        showarrow=False,
+        x=0.5,
+        y=0.5,
+        xref="paper",
+        yref="paper",
+        font={"color": MUTED.light, "size": 14},
+    )
+    return figure
+
+
+def literal(text: str) -> str:
+    """`text` so that Plotly draws it as it is: its labels would read tags and entities."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def visible(text: str) -> str:
+    """`text` with whitespace and invisible characters replaced by marks one can see."""
+    return "".join(WHITESPACE.get(character) or _shown(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"):
+        return f"‹{ord(character):04X}›"
+    return character
+
+
+def columns(text: str) -> int:
+    """How many character cells `text` takes: wide East Asian characters take two."""
+    return sum(
+        0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` cut to `limit` character cells, the last one an ellipsis where something is left out."""
+    if columns(text) <= limit:
+        return text
+    kept = ""
+    for character in text:
+        if columns(kept + character) > limit - 1:
+            break
+        kept += character
+    return kept + ELLIPSIS
+
+
+def token_label(token: int, text: str, limit: int = 14) -> str:
+    """A token as a short visible label; its number where its bytes make no text yet."""
+    return shortened(visible(text), limit) if text else f"#{token}"
+
+
+def lane_name(trace: Trace, limit: int = 28) -> str:
+    """A lane's label as given, else its method."""
+    return shortened(visible_line(trace.label), limit) or trace.settings.method
+
+
+def visible_line(text: str) -> str:
+    """One line of ordinary text: breaks become spaces, invisible characters become marks."""
+    return " ".join("".join(_shown(c) for c in word) for word in text.split())
+
+
+def number(value: float | None, digits: int = 2, unit: str = "") -> str:
+    """`value` with `digits` decimals, or a dash where there is none."""
+    return "–" if value is None else f"{value:.{digits}f}{unit}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """A time span in ms, with a decimal only where it matters."""
+    if seconds is None:
+        return "–"
+    value = seconds * 1000
+    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 token`, `2 tokens`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,152 @@
+"""A Gradio component that draws a Plotly figure and tells Python which point was clicked.
+
+gr.Plot has no click event, is rebuilt on every change and ignores dark pages. This one keeps its
+node, follows the theme, and puts the chart in words beside it. The template is constant: what the
+chart says arrives as JSON and is placed with textContent.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import plotly
+import plotly.graph_objects as go
+
+from spork_demo.charts.palette import DARK
+
+SCRIPT = Path(__file__).resolve().parents[2] / "assets" / "plotly_view.js"
+LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+
+
+@dataclass(frozen=True, slots=True)
+class PickRow:
+    """One line of the table under a chart. Pressing its first cell is clicking point `index`."""
+
+    index: int
+    cells: tuple[str, ...]
+    colour: str = ""
+    selected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PickTable:
+    """The chart as a table: its text alternative and the keyboard's way to its points."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[PickRow, ...]
+
+
+TEMPLATE = """
+<figure class="plotly-view" hidden>
+  <div class="pv-head"><span class="pv-title"></span>
+    <button type="button" class="pv-save" hidden>Save picture</button></div>
+  <div class="pv-scroll"><div class="pv-chart" role="img"></div></div>
+  <p class="pv-words" aria-hidden="true"></p>
+  <figcaption class="pv-caption"></figcaption>
+  <div class="pv-table" hidden></div>
+</figure>
+"""
+
+STYLE = """
+.plotly-view { margin: 0; min-width: 0; }
+.plotly-view[hidden], .plotly-view [hidden] { display: none; }
+.pv-head { display: flex; justify-content: space-between; align-items: baseline; gap: 12px; }
+.pv-title { font-weight: 600; }
+.pv-save { font-size: 12px; padding: 2px 8px; border-radius: 6px; background: transparent;
+  border: 1px solid var(--border-color-primary); color: var(--body-text-color-subdued); }
+.pv-scroll { overflow: hidden; }
+.pv-scroll[data-scrolls] { overflow: auto; }
+.pv-caption { font-size: 13px; line-height: 1.45; color: var(--body-text-color-subdued); }
+.pv-words, .pv-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden;
+  clip-path: inset(50%); white-space: nowrap; }
+.plotly-view[data-state="words"] .pv-words { position: static; width: auto; height: auto;
+  clip-path: none; white-space: normal; }
+.pv-table { overflow: auto; max-height: 340px; margin-top: 8px; }
+.pv-table table { border-collapse: collapse; font-size: 13px; min-width: 100%; }
+.pv-table th, .pv-table td { text-align: left; padding: 3px 10px; white-space: nowrap;
+  border-bottom: 1px solid var(--border-color-primary); font-variant-numeric: tabular-nums; }
+.pv-table thead th { position: sticky; top: 0; background: var(--block-background-fill);
+  color: var(--body-text-color-subdued); font-weight: 500; }
+.pv-table tbody th { border-left: 4px solid var(--row, transparent); font-weight: 400; }
+.pv-table tr[data-selected] { background: var(--background-fill-secondary); }
+.pv-table button { font-family: var(--font-mono); padding: 2px 6px; border-radius: 4px;
+  border: 1px solid transparent; background: transparent; color: inherit; }
+.pv-table button:hover, .pv-table button[aria-pressed="true"] { border-color: currentColor; }
+.plotly-view button:focus-visible, .pv-scroll:focus-visible {
+  outline: 2px solid var(--color-accent); outline-offset: -1px; }
+"""
+
+ON_LOAD = """
+const start = () => window.sporkPlotly.mount(
+  element, props, watch, (name, data) => trigger('node_click', data));
+if (window.sporkPlotly) start();
+else {
+  const waiting = setInterval(() => {
+    if (!window.sporkPlotly) return;
+    clearInterval(waiting);
+    start();
+  }, 50);
+}
+"""
+
+
+class PlotlyView(gr.HTML):
+    """A figure from `payload`. `view.node_click(handler)` passes gr.EventData with `.index`.
+
+    The page must have `head()` in its launch.
+    """
+
+    def __init__(self, value: str | None = None, **options: Any) -> None:
+        super().__init__(
+            value,
+            html_template=TEMPLATE,
+            css_template=STYLE,
+            js_on_load=ON_LOAD,
+            **options,
+        )
+
+    def get_block_name(self) -> str:
+        return "html"
+
+
+def payload(
+    figure: go.Figure,
+    alt: str,
+    *,
+    title: str = "",
+    caption: str = "",
+    table: PickTable | None = None,
+    min_width: int = 0,
+    max_height: int = 0,
+) -> str:
+    """The value of a PlotlyView.
+
+    alt: the chart in one or two sentences, for those who do not see it. title and caption are
+    shown. min_width, max_height: pixels below and above which the chart scrolls.
+    """
+    value = {
+        "figure": json.loads(figure.to_json()),
+        "alt": alt,
+        "title": title,
+        "caption": caption,
+        "table": asdict(table) if table else None,
+        "min_width": min_width,
+        "max_height": max_height,
+        "dark": DARK,
+    }
+    # No "<" leaves here, so that nothing on the way to the page can take text for a tag.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+
+
+@cache
+def head() -> str:
+    """The script tag for launch(head=...). Lets Gradio serve plotly's script, and only that file."""
+    if LIBRARY.is_file():
+        gr.set_static_paths([LIBRARY])
+    address = LIBRARY.as_posix() if LIBRARY.is_file() else None
+    script = SCRIPT.read_text(encoding="utf-8")
+    return f"<script>window.sporkPlotlyFile = {json.dumps(address)};\n{script}</script>"
