@@ -1,4 +1,4 @@
-// Draws one Plotly figure per PlotlyView. Every text goes in through textContent or through figure
+// Draws one Plotly figure per plotly_view. Every text goes in through textContent or through figure
 // JSON whose labels Python has escaped; nothing is ever parsed as HTML here.
 (() => {
   "use strict";

@@ -100,7 +100,7 @@ def columns(text: str) -> int:
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text` cut to `limit` character cells, the last one an ellipsis where something is left out."""
+    """`text` cut to `limit` character cells, an ellipsis in the last if more was there."""
     if columns(text) <= limit:
         return text
     kept = ""

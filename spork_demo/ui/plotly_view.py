@@ -94,23 +94,13 @@ else {
 """
 
 
-class PlotlyView(gr.HTML):
-    """A figure from `payload`. `view.node_click(handler)` passes gr.EventData with `.index`.
+def plotly_view(value: str | None = None, **options: Any) -> gr.HTML:
+    """A component that draws what `payload` returns; the page must have `head()` in its launch.
 
-    The page must have `head()` in its launch.
+    `view.node_click(handler)` passes gr.EventData with `.index`. A function and not a subclass of
+    gr.HTML, because Gradio writes a stub file beside every subclass.
     """
-
-    def __init__(self, value: str | None = None, **options: Any) -> None:
-        super().__init__(
-            value,
-            html_template=TEMPLATE,
-            css_template=STYLE,
-            js_on_load=ON_LOAD,
-            **options,
-        )
-
-    def get_block_name(self) -> str:
-        return "html"
+    return gr.HTML(value, html_template=TEMPLATE, css_template=STYLE, js_on_load=ON_LOAD, **options)
 
 
 def payload(
@@ -123,7 +113,7 @@ def payload(
     min_width: int = 0,
     max_height: int = 0,
 ) -> str:
-    """The value of a PlotlyView.
+    """The value of a plotly_view.
 
     alt: the chart in one or two sentences, for those who do not see it. title and caption are
     shown. min_width, max_height: pixels below and above which the chart scrolls.
@@ -144,7 +134,7 @@ def payload(
 
 @cache
 def head() -> str:
-    """The script tag for launch(head=...). Lets Gradio serve plotly's script, and only that file."""
+    """The script tag for launch(head=...). Lets Gradio serve plotly's one script file."""
     if LIBRARY.is_file():
         gr.set_static_paths([LIBRARY])
     address = LIBRARY.as_posix() if LIBRARY.is_file() else None

@@ -1,0 +1,127 @@
+"""How far into a draft the judge goes along: prefix survival and conditional acceptance."""
+
+import plotly.graph_objects as go
+
+from spork_demo.charts.figure import empty_figure, lane_name, literal, new_figure, number
+from spork_demo.charts.palette import INK, lane_look
+from spork_demo.metrics import Metrics, measure
+from spork_demo.trace import Race, Trace
+
+NOTHING = "No lane has drafted tokens yet, so there is no acceptance to show."
+GROUP = 0.8
+
+
+def acceptance_chart(race: Race) -> go.Figure:
+    """Bars: share of all rounds that kept the first k drafted tokens. Diamonds: share kept at k
+    among rounds that kept the k - 1 before it and sent a token there.
+    """
+    lanes = _drafting_lanes(race)
+    if not lanes:
+        return empty_figure(NOTHING)
+    figure = new_figure(300, top=42)
+    width = GROUP / len(lanes)
+    for place, (index, lane, metrics) in enumerate(lanes):
+        offset = (place - (len(lanes) - 1) / 2) * width
+        _add_bars(figure, index, lane, metrics, offset, width)
+        _add_markers(figure, index, metrics, offset)
+    deepest = max(len(metrics.conditional_acceptance) for _, _, metrics in lanes)
+    figure.add_scatter(
+        x=[None], y=[None], mode="markers", name="conditional acceptance",
+        marker={"symbol": "diamond-open", "size": 9, "color": INK.light,
+                "line": {"width": 2}},
+    )  # fmt: skip
+    figure.update_layout(barmode="overlay")
+    figure.update_xaxes(
+        title_text="drafted token k", tickmode="linear", tick0=1, dtick=1,
+        range=[0.5, max(deepest, 3) + 0.5], showgrid=False, zeroline=False,
+    )  # fmt: skip
+    figure.update_yaxes(
+        title_text="share of rounds", range=[0, 106], tickvals=[0, 25, 50, 75, 100], ticksuffix=" %"
+    )
+    return figure
+
+
+def _add_bars(
+    figure: go.Figure, index: int, lane: Trace, metrics: Metrics, offset: float, width: float
+) -> None:
+    look = lane_look(index)
+    shares = metrics.prefix_survival
+    figure.add_bar(
+        name=literal(lane_name(lane, 24)),
+        x=[k + 1 + offset for k in range(len(shares))] or [1 + offset],
+        y=[round(100 * share, 2) for share in shares] or [0],
+        width=width * 0.92,
+        marker={
+            "color": look.hue.light,
+            "pattern": {"shape": look.pattern, "fillmode": "overlay", "size": 7, "fgopacity": 0.45},
+        },
+        hoverinfo="text",
+        hovertext=[
+            f"{literal(lane_name(lane))}<br>first {k + 1} kept in {share:.0%} of all rounds"
+            for k, share in enumerate(shares)
+        ],
+    )
+
+
+def _add_markers(figure: go.Figure, index: int, metrics: Metrics, offset: float) -> None:
+    points = [
+        (k, share) for k, share in enumerate(metrics.conditional_acceptance) if share is not None
+    ]
+    figure.add_scatter(
+        x=[k + 1 + offset for k, _ in points],
+        y=[round(100 * share, 2) for _, share in points],
+        mode="markers",
+        marker={
+            "symbol": "diamond",
+            "size": 9,
+            "color": lane_look(index).hue.light,
+            "line": {"color": INK.light, "width": 1.5},
+        },
+        cliponaxis=False,
+        hoverinfo="text",
+        hovertext=[
+            f"token {k + 1}: kept in {share:.0%} of rounds that got here" for k, share in points
+        ],
+        showlegend=False,
+    )
+
+
+def acceptance_alt(race: Race) -> str:
+    """The acceptance chart in words."""
+    parts = []
+    for _, lane, metrics in _drafting_lanes(race):
+        shares = ", ".join(f"{share:.0%}" for share in metrics.prefix_survival[:8]) or "0 %"
+        parts.append(f"{lane_name(lane)}: {shares} ({metrics.rounds} rounds)")
+    if not parts:
+        return NOTHING
+    return (
+        "Share of all rounds that kept the first 1, 2, … drafted tokens. " + "; ".join(parts) + "."
+    )
+
+
+def acceptance_caption(race: Race) -> str:
+    """The identity behind the bars: they add up to the accepted length."""
+    parts = [
+        f"{lane_name(lane)} {_identity(metrics)}" for _, lane, metrics in _drafting_lanes(race)
+    ]
+    if not parts:
+        return ""
+    return "Accepted length = 1 + the sum of the bars: " + "; ".join(parts) + "."
+
+
+def _identity(metrics: Metrics) -> str:
+    """`1 + 0.80 + 0.60 = 2.40`; other than 1 where the target did not add a token every round."""
+    added = (metrics.committed - metrics.accepted) / metrics.rounds
+    terms = [f"{share:.2f}" for share in metrics.prefix_survival]
+    if len(terms) > 4:
+        terms = [f"{sum(metrics.prefix_survival):.2f}"]
+    text = " + ".join([f"{added:.2f}".removesuffix(".00"), *terms])
+    text += f" = {number(metrics.accepted_length)}"
+    if added < 0.995:
+        text += " (the target added its own token in only some rounds)"
+    return text
+
+
+def _drafting_lanes(race: Race) -> list[tuple[int, Trace, Metrics]]:
+    measured = [(index, lane, measure(lane)) for index, lane in enumerate(race.lanes)]
+    return [item for item in measured if item[2].rounds and item[2].scheduled]
