@@ -110,16 +110,14 @@ def acceptance_caption(race: Race) -> str:
 
 
 def _identity(metrics: Metrics) -> str:
-    """`1 + 0.80 + 0.60 = 2.40`; other than 1 where the target did not add a token every round."""
-    added = (metrics.committed - metrics.accepted) / metrics.rounds
-    terms = [f"{share:.2f}" for share in metrics.prefix_survival]
-    if len(terms) > 4:
-        terms = [f"{sum(metrics.prefix_survival):.2f}"]
-    text = " + ".join([f"{added:.2f}".removesuffix(".00"), *terms])
-    text += f" = {number(metrics.accepted_length)}"
-    if added < 0.995:
-        text += " (the target added its own token in only some rounds)"
-    return text
+    """`1 + (15 + 8) / 22 = 2.05`, in whole rounds so that it adds up to the last digit."""
+    rounds, own = metrics.rounds, metrics.committed - metrics.accepted
+    kept = [round(share * rounds) for share in metrics.prefix_survival]
+    bars = " + ".join(map(str, kept)) if len(kept) <= 4 else str(sum(kept))
+    total = f"/ {rounds} = {number(metrics.accepted_length)}"
+    if own == rounds:
+        return f"1 + ({bars or 0}) {total}"
+    return f"({own} + {bars or 0}) {total}, as the target added a token in {own} of {rounds} rounds"
 
 
 def _drafting_lanes(race: Race) -> list[tuple[int, Trace, Metrics]]:

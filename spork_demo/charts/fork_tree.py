@@ -1,0 +1,234 @@
+"""The proposal of one round as a tree: what was drafted, what was kept, what the target added."""
+
+from collections.abc import Iterable
+
+import plotly.graph_objects as go
+
+from spork_demo.charts.figure import counted, literal, new_figure, number, token_label, visible
+from spork_demo.charts.palette import FATES, HIGHLIGHT, INK, MUTED
+from spork_demo.charts.tree_layout import ANCHOR, Place, Tree, edge_path, is_kept, lay_out
+from spork_demo.metrics import kept_path
+from spork_demo.trace import Node, Round, Token
+
+LABEL_CELLS = 14
+ROOMY_ROWS = 12
+ROOMY_PIXELS = 58
+DENSE_PIXELS = 28
+ANCHOR_WORD = "anchor"
+
+
+def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None) -> go.Figure:
+    """The anchor at the left, drafted tokens by depth to the right, edges drawn by fate.
+
+    Points carry their index as customdata: a drafted node's own, ANCHOR for the anchor, and
+    len(nodes) onwards for the tokens the target added itself.
+    """
+    tree = _tree(round_, anchor_text)
+    dense = tree.rows > ROOMY_ROWS
+    figure = new_figure(_height(tree), left=10, bottom=14, top=52)
+    figure.update_layout(shapes=_edges(tree), hovermode="closest")
+    if selected_node is not None and (place := tree.place(selected_node)):
+        _add_selection(figure, place)
+    for fate in (ANCHOR_WORD, *FATES):
+        _add_places(figure, round_, tree, fate, dense)
+    if not dense:
+        _add_probabilities(figure, round_, tree)
+    _add_scores(figure, round_, tree)
+    side = 150 if round_.scores else 12
+    figure.update_xaxes(visible=False, range=[-12, tree.width + side])
+    figure.update_yaxes(visible=False, range=[tree.rows - 0.4, -0.6])
+    return figure
+
+
+def tree_width(round_: Round, anchor_text: str) -> int:
+    """Pixels the tree needs before its labels meet."""
+    return round(_tree(round_, anchor_text).width) + (190 if round_.scores else 44)
+
+
+def fork_tree_alt(round_: Round, anchor_text: str) -> str:
+    """The tree in words: its size, the kept path and the token the target added."""
+    anchor = token_label(0, anchor_text) if anchor_text else "the anchor"
+    own = added(round_)
+    path = [round_.nodes[index] for index in kept_path(round_.nodes)]
+    if not round_.nodes:
+        text = f"No token was drafted after «{anchor}»"
+    else:
+        leaves = len(round_.nodes) - len({n.parent for n in round_.nodes} - {ANCHOR})
+        text = f"{counted(len(round_.nodes), 'drafted token')} in {counted(leaves, 'fork')}"
+        kept = "".join(token_label(node.token, node.text) for node in path)
+        text += f" after «{anchor}»; " + (f"kept «{kept}»" if path else "none was kept")
+    if own:
+        last = own[-1]
+        text += f"; the target added «{token_label(last.token, last.text)}» ({last.fate})"
+    return text + "."
+
+
+def added(round_: Round) -> list[Token]:
+    """Committed tokens that were not drafted: the target's own."""
+    return [token for token in round_.committed if token.fate != "accepted"]
+
+
+def _tree(round_: Round, anchor_text: str) -> Tree:
+    return lay_out(
+        round_,
+        token_label(0, anchor_text, LABEL_CELLS) if anchor_text else "prompt",
+        [token_label(node.token, node.text, LABEL_CELLS) for node in round_.nodes],
+        [token_label(token.token, token.text, LABEL_CELLS) for token in added(round_)],
+    )
+
+
+def _height(tree: Tree) -> int:
+    pixels = DENSE_PIXELS if tree.rows > ROOMY_ROWS else ROOMY_PIXELS
+    return 66 + round(pixels * max(tree.rows, 2))
+
+
+def _edges(tree: Tree) -> list[dict]:
+    """Kept edges last, so that the verdict's path lies on top."""
+    by_index = {place.index: place for place in tree.places}
+    places = sorted(tree.places[1:], key=is_kept)
+    return [
+        {
+            "type": "path",
+            "layer": "below",
+            "path": edge_path(by_index[place.parent], place),
+            "line": {
+                "color": FATES[place.fate].hue.light,
+                "width": FATES[place.fate].width,
+                "dash": FATES[place.fate].dash,
+            },
+        }
+        for place in places
+    ]
+
+
+def _add_selection(figure: go.Figure, place: Place) -> None:
+    figure.add_scatter(
+        x=[place.x],
+        y=[place.y],
+        mode="markers",
+        marker={"size": 34, "color": HIGHLIGHT.light, "line": {"color": INK.light, "width": 2}},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _add_places(figure: go.Figure, round_: Round, tree: Tree, fate: str, dense: bool) -> None:
+    places = [place for place in tree.places if place.fate == fate]
+    if not places:
+        return
+    look = FATES.get(fate)
+    colour = look.hue.light if look else INK.light
+    figure.add_scatter(
+        x=[round(place.x, 1) for place in places],
+        y=[place.y for place in places],
+        mode="markers+text",
+        name=fate,
+        text=[_written(place) for place in places],
+        textposition="top center",
+        textfont={
+            "color": colour if fate != "cut" else MUTED.light,
+            "size": 12 if dense else 14,
+        },
+        marker={
+            "symbol": look.symbol if look else "square-open",
+            "size": 11 if dense else 14,
+            "color": colour,
+            "line": {"color": colour, "width": 2 if fate in ("cut", ANCHOR_WORD) else 0},
+        },
+        cliponaxis=False,
+        customdata=[place.index for place in places],
+        hoverinfo="text",
+        hovertext=[_hover(round_, place) for place in places],
+    )
+
+
+def _written(place: Place) -> str:
+    text = literal(place.label)
+    return f"<b>{text}</b>" if is_kept(place) else text
+
+
+def _add_probabilities(figure: go.Figure, round_: Round, tree: Tree) -> None:
+    """q: the drafter's probability, p: the target's; small, below the marker."""
+    labelled = [(place, _small(round_, place)) for place in tree.places]
+    labelled = [(place, text) for place, text in labelled if text]
+    figure.add_scatter(
+        x=[round(place.x, 1) for place, _ in labelled],
+        y=[place.y for place, _ in labelled],
+        mode="text",
+        text=[text for _, text in labelled],
+        textposition="bottom center",
+        textfont={"color": MUTED.light, "size": 11},
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _small(round_: Round, place: Place) -> str:
+    item = item_at(round_, place.index)
+    if item is None:
+        return ""
+    parts = [
+        f"{letter} {_share(value)}"
+        for letter, value in (("q", item.draft_probability), ("p", item.target_probability))
+        if value is not None
+    ]
+    return " · ".join(parts)
+
+
+def _share(probability: float) -> str:
+    if 0 < probability < 0.005:
+        return "&lt;.01"
+    return f"{probability:.2f}".removeprefix("0")
+
+
+def item_at(round_: Round, index: int) -> Node | Token | None:
+    """The drafted node or the target's own token that a place stands for; None for the anchor."""
+    count = len(round_.nodes)
+    if 0 <= index < count:
+        return round_.nodes[index]
+    own = added(round_)
+    return own[index - count] if count <= index < count + len(own) else None
+
+
+def _add_scores(figure: go.Figure, round_: Round, tree: Tree) -> None:
+    """A score judge's number at the end of each fork, against τ."""
+    scored = [(tree.place(score.leaf), score.score) for score in round_.scores]
+    scored = [(place, score) for place, score in scored if place]
+    if not scored:
+        return
+    limit = round_.accept_threshold
+    figure.add_scatter(
+        x=[round(place.x + place.half + 6, 1) for place, _ in scored],
+        y=[place.y for place, _ in scored],
+        mode="text",
+        text=[f"score {number(score)} {_against(score, limit)}" for _, score in scored],
+        textposition="middle right",
+        textfont={"color": INK.light, "size": 12},
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _against(score: float, limit: float | None) -> str:
+    if limit is None:
+        return ""
+    return f"≥ τ {number(limit)}" if score >= limit else f"&lt; τ {number(limit)}"
+
+
+def _hover(round_: Round, place: Place) -> str:
+    item = item_at(round_, place.index)
+    if item is None:
+        return "the anchor: the last committed token"
+    lines = [f"<b>{literal(visible(item.text)[:60] or place.label)}</b>  {place.fate}"]
+    numbers: Iterable[tuple[str, float | None]] = (
+        ("draft probability q", item.draft_probability),
+        ("target probability p", item.target_probability),
+        ("confidence", item.confidence),
+        ("threshold", getattr(item, "threshold", None)),
+    )
+    lines += [f"{name} {number(value, 3)}" for name, value in numbers if value is not None]
+    if source := getattr(item, "source", ""):
+        lines.append(f"drafted by {literal(source)}")
+    return "<br>".join([*lines, f"token {item.token}"])

@@ -1,0 +1,295 @@
+"""The rounds of one lane side by side, and the numbers one round was judged by."""
+
+import plotly.graph_objects as go
+
+from spork_demo.charts.figure import (
+    counted,
+    empty_figure,
+    literal,
+    milliseconds,
+    new_figure,
+    number,
+    token_label,
+)
+from spork_demo.charts.palette import BLUE, FATES, HIGHLIGHT, INK, MUTED, PHASES
+from spork_demo.metrics import ratio
+from spork_demo.trace import Node, Round, Trace
+
+NOTHING = "This lane has no rounds yet."
+WINDOW = 120
+"""Rounds drawn at once; longer lanes show the stretch around the selected one."""
+PHASE_NAMES = ("draft", "judge", "commit", "other")
+
+
+def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> go.Figure:
+    """One bar a round: its ms by phase below, the tokens it committed above.
+
+    A black tick marks what the greedy lane pays for as many tokens; bars that end under their
+    tick gained time. Points carry the round's place in the trace as customdata.
+    """
+    shown = _window(trace, selected)
+    if not shown:
+        return empty_figure(NOTHING)
+    figure = new_figure(300, top=44)
+    rounds = [trace.rounds[place] for place in shown]
+    _add_phases(figure, shown, rounds)
+    _add_greedy_price(figure, shown, rounds, greedy_seconds(baseline))
+    _add_tokens(figure, shown, rounds)
+    if selected in shown:
+        figure.add_shape(
+            type="rect", layer="below", xref="x", yref="paper", x0=selected + 0.5,
+            x1=selected + 1.5, y0=0, y1=1, line={"color": INK.light, "width": 1.5},
+            fillcolor=HIGHLIGHT.light,
+        )  # fmt: skip
+    figure.update_layout(
+        barmode="stack", hovermode="x", hoverdistance=-1, bargap=0.18, legend_traceorder="normal",
+        yaxis={"domain": [0, 0.6], "title": {"text": "ms"}, "nticks": 5},
+        yaxis2={"domain": [0.68, 1], "title": {"text": "tokens"}, "range": [0, _most(rounds) * 1.45],
+                "showgrid": False, "fixedrange": True, "showticklabels": False, "anchor": "x",
+                "zerolinecolor": MUTED.light,
+                "title_font": {"color": MUTED.light, "size": 12}},
+    )  # fmt: skip
+    span = min(len(shown), 8)
+    figure.update_xaxes(
+        title_text="round", range=[shown[0] + 0.4, max(shown[-1], shown[0] + 7) + 1.6],
+        showgrid=False, zeroline=False, nticks=span + 1, tickformat="d",
+    )  # fmt: skip
+    return figure
+
+
+def rounds_alt(trace: Trace, selected: int, baseline: Trace | None = None) -> str:
+    """The rounds chart in words, the selected round in figures."""
+    if not trace.rounds:
+        return NOTHING
+    committed = sum(len(round_.committed) for round_ in trace.rounds)
+    seconds = sum(round_.seconds for round_ in trace.rounds)
+    text = (
+        f"{counted(len(trace.rounds), 'round')} committed {counted(committed, 'token')} "
+        f"in {seconds:.2f} s."
+    )
+    if not 0 <= selected < len(trace.rounds):
+        return text
+    round_ = trace.rounds[selected]
+    phases = ", ".join(f"{p} {milliseconds(s)}" for p, s in phase_seconds(round_).items() if s > 0)
+    text += (
+        f" Round {selected + 1}: {counted(len(round_.committed), 'token')} in "
+        f"{milliseconds(round_.seconds)} ({phases})"
+    )
+    price = greedy_seconds(baseline)
+    if price and baseline is not trace:
+        text += f"; greedy pays {milliseconds(price * len(round_.committed))} for as many"
+    return text + "."
+
+
+def phase_seconds(round_: Round) -> dict[str, float]:
+    """The seconds of a round by phase; `other` is what the three phases leave."""
+    phases = (round_.draft_seconds, round_.judge_seconds, round_.commit_seconds)
+    rest = max(0.0, round_.seconds - sum(phases))
+    return dict(zip(PHASE_NAMES, (*phases, rest), strict=True))
+
+
+def greedy_seconds(baseline: Trace | None) -> float | None:
+    """The greedy lane's mean seconds per token, prefill apart."""
+    if baseline is None:
+        return None
+    seconds = sum(round_.seconds for round_ in baseline.rounds)
+    return ratio(seconds, sum(len(round_.committed) for round_ in baseline.rounds))
+
+
+def _window(trace: Trace, selected: int) -> range:
+    count = len(trace.rounds)
+    start = max(0, min(selected - WINDOW // 2, count - WINDOW))
+    return range(start, min(count, start + WINDOW))
+
+
+def _most(rounds: list[Round]) -> int:
+    return max(1, *(len(round_.committed) for round_ in rounds))
+
+
+def _add_phases(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
+    for phase in PHASE_NAMES:
+        values = [phase_seconds(round_)[phase] * 1000 for round_ in rounds]
+        look = PHASES[phase]
+        figure.add_bar(
+            name=phase,
+            x=[place + 1 for place in shown],
+            y=[round(value, 3) for value in values],
+            customdata=list(shown),
+            marker={
+                "color": look.hue.light,
+                "pattern": {
+                    "shape": look.pattern,
+                    "fillmode": "overlay",
+                    "size": 6,
+                    "fgopacity": 0.45,
+                },
+            },
+            hoverinfo="text",
+            hovertext=[f"{phase} {value:.1f} ms" for value in values],
+        )
+
+
+def _add_greedy_price(
+    figure: go.Figure, shown: range, rounds: list[Round], price: float | None
+) -> None:
+    if not price:
+        return
+    values = [price * len(round_.committed) * 1000 for round_ in rounds]
+    figure.add_scatter(
+        name="greedy's price",
+        x=[place + 1 for place in shown],
+        y=[round(value, 3) for value in values],
+        customdata=list(shown),
+        mode="markers",
+        marker={
+            "symbol": "line-ew",
+            "size": 12 if len(shown) < 50 else 7,
+            "color": INK.light,
+            "line": {"color": INK.light, "width": 2.5},
+        },
+        hoverinfo="text",
+        hovertext=[f"greedy pays {value:.1f} ms for as many" for value in values],
+    )
+
+
+def _add_tokens(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
+    counts = [len(round_.committed) for round_ in rounds]
+    figure.add_bar(
+        x=[place + 1 for place in shown],
+        y=counts,
+        yaxis="y2",
+        customdata=list(shown),
+        marker={"color": MUTED.light},
+        width=0.34,
+        text=[str(count) for count in counts] if len(counts) <= 60 else None,
+        textposition="outside",
+        textangle=0,
+        constraintext="none",
+        textfont={"color": INK.light, "size": 11},
+        cliponaxis=False,
+        hoverinfo="text",
+        hovertext=[
+            f"round {place + 1}: {counted(count, 'token')}, {round_.accepted} accepted"
+            for place, count, round_ in zip(shown, counts, rounds, strict=True)
+        ],
+        showlegend=False,
+    )
+
+
+def judge_chart(round_: Round) -> go.Figure | None:
+    """What the round was judged by: fork scores against τ, or the target's probability of each
+    drafted token against its own threshold. None where the target compared tokens directly.
+    """
+    if round_.scores:
+        return _score_chart(round_)
+    judged = [node for node in round_.nodes if node.threshold is not None]
+    return _threshold_chart(judged) if judged else None
+
+
+def judge_alt(round_: Round) -> str:
+    """The judge chart in words; empty where there is no such chart."""
+    if round_.scores:
+        scores = "; ".join(
+            f"«{fork_text(round_, score.leaf)}» {number(score.score)}"
+            for score in round_.scores[:8]
+        )
+        return f"Fork scores against τ {number(round_.accept_threshold)}: {scores}."
+    judged = [node for node in round_.nodes if node.threshold is not None]
+    if not judged:
+        return ""
+    parts = "; ".join(
+        f"«{token_label(node.token, node.text)}» confidence {number(node.confidence)}, "
+        f"threshold {number(node.threshold)}, target {number(node.target_probability)}"
+        for node in judged[:8]
+    )
+    return f"Each drafted token against its threshold: {parts}."
+
+
+def fork_text(round_: Round, leaf: int, limit: int = 24) -> str:
+    """A fork's tokens from the anchor to `leaf`, as one short visible string."""
+    parts: list[str] = []
+    while 0 <= leaf < len(round_.nodes) and len(parts) < len(round_.nodes):
+        node = round_.nodes[leaf]
+        parts.append(node.text or f"#{node.token}")
+        leaf = node.parent
+    return token_label(0, "".join(reversed(parts)), limit)
+
+
+def _score_chart(round_: Round) -> go.Figure:
+    limit = round_.accept_threshold
+    best = max(round_.scores, key=lambda score: score.score)
+    kept = limit is not None and best.score >= limit
+    fates = ["accepted" if s is best and kept else "rejected" for s in round_.scores]
+    names = [literal(fork_text(round_, score.leaf, 18)) for score in round_.scores]
+    figure = _judge_figure(names, "score")
+    figure.add_bar(
+        orientation="h",
+        x=[round(score.score, 4) for score in round_.scores],
+        y=list(range(len(names))),
+        text=[f" {number(score.score)}" for score in round_.scores],
+        customdata=[score.leaf for score in round_.scores],
+        **_judge_bars(fates),
+    )
+    if limit is not None:
+        figure.add_vline(x=limit, line={"color": INK.light, "width": 2, "dash": "dash"})
+        figure.add_annotation(
+            x=limit, y=1, yref="paper", yanchor="bottom", text=f"τ {limit:g}", showarrow=False,
+            font={"color": INK.light},
+        )  # fmt: skip
+    return figure
+
+
+def _threshold_chart(nodes: list[Node]) -> go.Figure:
+    names = [literal(token_label(node.token, node.text)) for node in nodes]
+    figure = _judge_figure(names, "probability")
+    rows = list(range(len(nodes)))
+    figure.add_bar(
+        name="target probability",
+        orientation="h",
+        x=[node.target_probability for node in nodes],
+        y=rows,
+        text=[f" {number(node.target_probability)}" for node in nodes],
+        customdata=rows,
+        **_judge_bars([node.fate for node in nodes]),
+    )
+    for name, symbol, values, hue in (
+        ("threshold", "line-ns", [node.threshold for node in nodes], INK),
+        ("draft's confidence", "circle-open", [node.confidence for node in nodes], BLUE),
+    ):
+        figure.add_scatter(
+            name=name,
+            x=values,
+            y=rows,
+            mode="markers",
+            marker={"symbol": symbol, "size": 20 if symbol == "line-ns" else 11,
+                    "color": hue.light, "line": {"color": hue.light, "width": 2.5}},
+            cliponaxis=False,
+            hoverinfo="x+name",
+        )  # fmt: skip
+    return figure
+
+
+def _judge_figure(names: list[str], title: str) -> go.Figure:
+    figure = new_figure(96 + 30 * max(2, len(names)), top=40)
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1], title_text=title)
+    figure.update_yaxes(
+        tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5],
+        showgrid=False, zeroline=False, ticklabelstandoff=6, tickfont={"color": INK.light},
+    )  # fmt: skip
+    return figure
+
+
+def _judge_bars(fates: list[str]) -> dict:
+    return {
+        "width": 0.5,
+        "textposition": "outside",
+        "cliponaxis": False,
+        "textfont": {"color": INK.light, "size": 12},
+        "hoverinfo": "x+name",
+        "marker": {
+            "color": [FATES[fate].hue.light for fate in fates],
+            "pattern": {"shape": [FATES[fate].pattern for fate in fates], "fillmode": "overlay",
+                        "size": 6, "fgopacity": 0.45},
+        },
+    }  # fmt: skip
