@@ -1,0 +1,188 @@
+"""The command line: decode one prompt, or record the races the page opens on.
+
+Wrong values end with one sentence on standard error and exit code 2.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from spork_demo.metrics import measure
+from spork_demo.settings import CHOICES, KNOBS, Settings, SettingsError, checked_number
+from spork_demo.trace import Race, Trace
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class UsageError(Exception):
+    """The command cannot be carried out as given. The message is one sentence."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.".replace("..", "."))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        options.command(options)
+    except (UsageError, SettingsError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped.\n")
+        return 130
+    return 0
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="python -m spork_demo", description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    decode = commands.add_parser("decode", help="decode one prompt", allow_abbrev=False)
+    decode.set_defaults(command=_decode)
+    decode.add_argument("--prompt", required=True, help="the user's turn; - reads standard input")
+    decode.add_argument("--raw", action="store_true", help="skip the chat template")
+    decode.add_argument("--json", action="store_true", help="print one JSON object")
+    for name, choices in CHOICES.items():
+        decode.add_argument(_option(name), choices=choices, default=argparse.SUPPRESS)
+    for knob in KNOBS.values():
+        help_text = f"{knob.meaning} ({knob.low:g} to {knob.high:g}, default {knob.default:g})"
+        decode.add_argument(_option(knob.name), default=argparse.SUPPRESS, help=help_text)
+    _add_model_options(decode)
+    record = commands.add_parser(
+        "record", help="rewrite the recorded races in assets/traces", allow_abbrev=False
+    )
+    record.set_defaults(command=_record)
+    record.add_argument("--folder", default=str(ROOT / "assets" / "traces"))
+    _add_model_options(record)
+    return parser
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pair", default="", help="a model pair of the Spacefile, by name")
+    parser.add_argument("--target", default="", help="a checkpoint folder or hub id instead")
+    parser.add_argument("--draft", default="", help="its draft model, likewise")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
+    parser.add_argument(
+        "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
+    )
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _decode(options: argparse.Namespace) -> None:
+    settings = _settings(vars(options))
+    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    engine = _engine(options)
+    try:
+        settings = engine.resolve(settings)
+        ids = engine.encode(prompt, sys.maxsize, raw=options.raw)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    trace = Trace(settings=settings, prompt=prompt, provenance=engine.provenance())
+    engine.warm_up(tuple(ids))
+    for event in engine.lane(settings, ids).events():
+        trace = trace.add(event)
+    sys.stdout.write((json.dumps(summary(trace)) if options.json else trace.text) + "\n")
+
+
+def summary(trace: Trace) -> dict[str, Any]:
+    """What `decode --json` prints about a run."""
+    return {
+        "ids": list(trace.ids),
+        "text": trace.text,
+        "stop_reason": trace.stop_reason,
+        "message": trace.message,
+        "prompt_tokens": trace.prompt_tokens,
+        "settings": trace.settings.to_plain(),
+        "metrics": dataclasses.asdict(measure(trace)),
+        "fates": [token.fate for token in trace.tokens],
+        "provenance": dataclasses.asdict(trace.provenance),
+    }
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    values = {name: given[name] for name in CHOICES if name in given}
+    for knob in KNOBS.values():
+        if knob.name in given:
+            values[knob.name] = checked_number(knob, _number(knob.name, given[knob.name]))
+    return Settings(**values)
+
+
+def _number(name: str, text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingsError(f"{name} must be a number.") from None
+
+
+def _record(options: argparse.Namespace) -> None:
+    # The recorder and everything below it load torch, which `--help` should not wait for.
+    from spork_demo.record import record_races  # noqa: PLC0415
+
+    def done(race: Race, path: Path) -> None:
+        sys.stdout.write(f"{path.name}: {race.title}\n")
+
+    record_races(_engine(options), Path(options.folder), done)
+
+
+def _engine(options: argparse.Namespace):
+    from spork_demo.models.pair import ModelUnavailable, load_pair  # noqa: PLC0415
+    from spork_demo.runtime import Engine  # noqa: PLC0415
+
+    _quiet_libraries()
+    spec = _pair_spec(options)
+    try:
+        return Engine(load_pair(spec, device=options.device, dtype=options.dtype))
+    except ModelUnavailable as error:
+        raise UsageError(str(error)) from error
+
+
+def _pair_spec(options: argparse.Namespace):
+    from spork_demo.spacefile import (  # noqa: PLC0415
+        ModelRef,
+        PairSpec,
+        SpacefileError,
+        read_spacefile,
+    )
+
+    def ref(name: str) -> ModelRef:
+        return ModelRef("folder" if Path(name).is_dir() else "hub", name)
+
+    if options.target:
+        draft = ref(options.draft) if options.draft else None
+        return PairSpec(options.target, ref(options.target), draft)
+    if options.draft:
+        raise UsageError("--draft goes with --target.")
+    try:
+        pairs = read_spacefile(ROOT / "Spacefile").pairs
+    except SpacefileError as error:
+        raise UsageError(str(error)) from error
+    for spec in pairs:
+        if options.pair in ("", spec.name):
+            return spec
+    raise UsageError(f"The Spacefile has no pair called {options.pair!r}.")
+
+
+def _quiet_libraries() -> None:
+    """Standard output belongs to the result; progress bars of libraries do not."""
+    from transformers.utils import logging  # noqa: PLC0415
+
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    with contextlib.suppress(AttributeError):
+        logging.disable_progress_bar()
+    logging.set_verbosity_error()
