@@ -1,5 +1,6 @@
 """What all charts share: the bare figure, text that is drawn literally, numbers in words."""
 
+import re
 import unicodedata
 
 import plotly.graph_objects as go
@@ -83,6 +84,11 @@ def literal(text: str) -> str:
 def visible(text: str) -> str:
     """`text` with whitespace and invisible characters replaced by marks one can see."""
     return "".join(WHITESPACE.get(character) or _shown(character) for character in text)
+
+
+def phrase(text: str) -> str:
+    """Several tokens in a row: like `visible`, but a single space between words stays a space."""
+    return re.sub(r"(?<=[^\s␣])␣(?=[^\s␣])", " ", visible(text))
 
 
 def _shown(character: str) -> str:

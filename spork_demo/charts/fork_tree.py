@@ -4,7 +4,15 @@ from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
-from spork_demo.charts.figure import counted, literal, new_figure, number, token_label, visible
+from spork_demo.charts.figure import (
+    counted,
+    literal,
+    new_figure,
+    number,
+    phrase,
+    token_label,
+    visible,
+)
 from spork_demo.charts.palette import FATES, HIGHLIGHT, INK, MUTED
 from spork_demo.charts.tree_layout import ANCHOR, Place, Tree, edge_path, is_kept, lay_out
 from spork_demo.metrics import kept_path
@@ -15,6 +23,7 @@ ROOMY_ROWS = 12
 ROOMY_PIXELS = 58
 DENSE_PIXELS = 28
 ANCHOR_WORD = "anchor"
+UNSEEN = "rgba(0,0,0,0)"
 
 
 def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None) -> go.Figure:
@@ -55,7 +64,7 @@ def fork_tree_alt(round_: Round, anchor_text: str) -> str:
     else:
         leaves = len(round_.nodes) - len({n.parent for n in round_.nodes} - {ANCHOR})
         text = f"{counted(len(round_.nodes), 'drafted token')} in {counted(leaves, 'fork')}"
-        kept = "".join(token_label(node.token, node.text) for node in path)
+        kept = phrase("".join(node.text or f"#{node.token}" for node in path))
         text += f" after «{anchor}»; " + (f"kept «{kept}»" if path else "none was kept")
     if own:
         last = own[-1]
@@ -154,7 +163,8 @@ def _add_probabilities(figure: go.Figure, round_: Round, tree: Tree) -> None:
     figure.add_scatter(
         x=[round(place.x, 1) for place, _ in labelled],
         y=[place.y for place, _ in labelled],
-        mode="text",
+        mode="markers+text",  # the unseen marker keeps the text clear of the node's own
+        marker={"size": 15, "color": UNSEEN},
         text=[text for _, text in labelled],
         textposition="bottom center",
         textfont={"color": MUTED.light, "size": 11},

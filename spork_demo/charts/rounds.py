@@ -1,19 +1,16 @@
-"""The rounds of one lane side by side, and the numbers one round was judged by."""
+"""The rounds of one lane side by side: what each cost and what it committed."""
 
 import plotly.graph_objects as go
 
 from spork_demo.charts.figure import (
     counted,
     empty_figure,
-    literal,
     milliseconds,
     new_figure,
-    number,
-    token_label,
 )
-from spork_demo.charts.palette import BLUE, FATES, HIGHLIGHT, INK, MUTED, PHASES
+from spork_demo.charts.palette import HIGHLIGHT, INK, MUTED, PHASES
 from spork_demo.metrics import ratio
-from spork_demo.trace import Node, Round, Trace
+from spork_demo.trace import Round, Trace
 
 NOTHING = "This lane has no rounds yet."
 WINDOW = 120
@@ -44,10 +41,10 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
     figure.update_layout(
         barmode="stack", hovermode="x", hoverdistance=-1, bargap=0.18, legend_traceorder="normal",
         yaxis={"domain": [0, 0.6], "title": {"text": "ms"}, "nticks": 5},
-        yaxis2={"domain": [0.68, 1], "title": {"text": "tokens"}, "range": [0, _most(rounds) * 1.45],
-                "showgrid": False, "fixedrange": True, "showticklabels": False, "anchor": "x",
+        yaxis2={"domain": [0.68, 1], "range": [0, _most(rounds) * 1.45], "anchor": "x",
+                "showgrid": False, "fixedrange": True, "showticklabels": False,
                 "zerolinecolor": MUTED.light,
-                "title_font": {"color": MUTED.light, "size": 12}},
+                "title": {"text": "tokens", "font": {"color": MUTED.light, "size": 12}}},
     )  # fmt: skip
     span = min(len(shown), 8)
     figure.update_xaxes(
@@ -174,122 +171,3 @@ def _add_tokens(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
         ],
         showlegend=False,
     )
-
-
-def judge_chart(round_: Round) -> go.Figure | None:
-    """What the round was judged by: fork scores against τ, or the target's probability of each
-    drafted token against its own threshold. None where the target compared tokens directly.
-    """
-    if round_.scores:
-        return _score_chart(round_)
-    judged = [node for node in round_.nodes if node.threshold is not None]
-    return _threshold_chart(judged) if judged else None
-
-
-def judge_alt(round_: Round) -> str:
-    """The judge chart in words; empty where there is no such chart."""
-    if round_.scores:
-        scores = "; ".join(
-            f"«{fork_text(round_, score.leaf)}» {number(score.score)}"
-            for score in round_.scores[:8]
-        )
-        return f"Fork scores against τ {number(round_.accept_threshold)}: {scores}."
-    judged = [node for node in round_.nodes if node.threshold is not None]
-    if not judged:
-        return ""
-    parts = "; ".join(
-        f"«{token_label(node.token, node.text)}» confidence {number(node.confidence)}, "
-        f"threshold {number(node.threshold)}, target {number(node.target_probability)}"
-        for node in judged[:8]
-    )
-    return f"Each drafted token against its threshold: {parts}."
-
-
-def fork_text(round_: Round, leaf: int, limit: int = 24) -> str:
-    """A fork's tokens from the anchor to `leaf`, as one short visible string."""
-    parts: list[str] = []
-    while 0 <= leaf < len(round_.nodes) and len(parts) < len(round_.nodes):
-        node = round_.nodes[leaf]
-        parts.append(node.text or f"#{node.token}")
-        leaf = node.parent
-    return token_label(0, "".join(reversed(parts)), limit)
-
-
-def _score_chart(round_: Round) -> go.Figure:
-    limit = round_.accept_threshold
-    best = max(round_.scores, key=lambda score: score.score)
-    kept = limit is not None and best.score >= limit
-    fates = ["accepted" if s is best and kept else "rejected" for s in round_.scores]
-    names = [literal(fork_text(round_, score.leaf, 18)) for score in round_.scores]
-    figure = _judge_figure(names, "score")
-    figure.add_bar(
-        orientation="h",
-        x=[round(score.score, 4) for score in round_.scores],
-        y=list(range(len(names))),
-        text=[f" {number(score.score)}" for score in round_.scores],
-        customdata=[score.leaf for score in round_.scores],
-        **_judge_bars(fates),
-    )
-    if limit is not None:
-        figure.add_vline(x=limit, line={"color": INK.light, "width": 2, "dash": "dash"})
-        figure.add_annotation(
-            x=limit, y=1, yref="paper", yanchor="bottom", text=f"τ {limit:g}", showarrow=False,
-            font={"color": INK.light},
-        )  # fmt: skip
-    return figure
-
-
-def _threshold_chart(nodes: list[Node]) -> go.Figure:
-    names = [literal(token_label(node.token, node.text)) for node in nodes]
-    figure = _judge_figure(names, "probability")
-    rows = list(range(len(nodes)))
-    figure.add_bar(
-        name="target probability",
-        orientation="h",
-        x=[node.target_probability for node in nodes],
-        y=rows,
-        text=[f" {number(node.target_probability)}" for node in nodes],
-        customdata=rows,
-        **_judge_bars([node.fate for node in nodes]),
-    )
-    for name, symbol, values, hue in (
-        ("threshold", "line-ns", [node.threshold for node in nodes], INK),
-        ("draft's confidence", "circle-open", [node.confidence for node in nodes], BLUE),
-    ):
-        figure.add_scatter(
-            name=name,
-            x=values,
-            y=rows,
-            mode="markers",
-            marker={"symbol": symbol, "size": 20 if symbol == "line-ns" else 11,
-                    "color": hue.light, "line": {"color": hue.light, "width": 2.5}},
-            cliponaxis=False,
-            hoverinfo="x+name",
-        )  # fmt: skip
-    return figure
-
-
-def _judge_figure(names: list[str], title: str) -> go.Figure:
-    figure = new_figure(96 + 30 * max(2, len(names)), top=40)
-    figure.update_layout(showlegend=False)
-    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1], title_text=title)
-    figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5],
-        showgrid=False, zeroline=False, ticklabelstandoff=6, tickfont={"color": INK.light},
-    )  # fmt: skip
-    return figure
-
-
-def _judge_bars(fates: list[str]) -> dict:
-    return {
-        "width": 0.5,
-        "textposition": "outside",
-        "cliponaxis": False,
-        "textfont": {"color": INK.light, "size": 12},
-        "hoverinfo": "x+name",
-        "marker": {
-            "color": [FATES[fate].hue.light for fate in fates],
-            "pattern": {"shape": [FATES[fate].pattern for fate in fates], "fillmode": "overlay",
-                        "size": 6, "fgopacity": 0.45},
-        },
-    }  # fmt: skip

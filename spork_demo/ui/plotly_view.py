@@ -55,26 +55,29 @@ STYLE = """
 .plotly-view { margin: 0; min-width: 0; }
 .plotly-view[hidden], .plotly-view [hidden] { display: none; }
 .pv-head { display: flex; justify-content: space-between; align-items: baseline; gap: 12px; }
-.pv-title { font-weight: 600; }
-.pv-save { font-size: 12px; padding: 2px 8px; border-radius: 6px; background: transparent;
-  border: 1px solid var(--border-color-primary); color: var(--body-text-color-subdued); }
+.pv-title { font-weight: 600; font-size: 16px; }
+.pv-save { font-size: 12px; font-weight: 400; padding: 2px 8px; border-radius: 6px;
+  background: transparent; border: 1px solid var(--border-color-primary); color: inherit; }
 .pv-scroll { overflow: hidden; }
 .pv-scroll[data-scrolls] { overflow: auto; }
-.pv-caption { font-size: 13px; line-height: 1.45; color: var(--body-text-color-subdued); }
+.pv-caption { font-size: 14px; line-height: 1.45; color: inherit; }
 .pv-words, .pv-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; }
 .plotly-view[data-state="words"] .pv-words { position: static; width: auto; height: auto;
   clip-path: none; white-space: normal; }
-.pv-table { overflow: auto; max-height: 340px; margin-top: 8px; }
-.pv-table table { border-collapse: collapse; font-size: 13px; min-width: 100%; }
-.pv-table th, .pv-table td { text-align: left; padding: 3px 10px; white-space: nowrap;
-  border-bottom: 1px solid var(--border-color-primary); font-variant-numeric: tabular-nums; }
-.pv-table thead th { position: sticky; top: 0; background: var(--block-background-fill);
-  color: var(--body-text-color-subdued); font-weight: 500; }
-.pv-table tbody th { border-left: 4px solid var(--row, transparent); font-weight: 400; }
+.pv-table { overflow: auto; max-height: 332px; margin-top: 10px; }
+.pv-table table { border-collapse: collapse; border: 0; font-size: 13px; min-width: 100%; margin: 0; }
+.pv-table tr, .pv-table th, .pv-table td { border: 0; }
+.pv-table th, .pv-table td { text-align: left; padding: 2px 12px; white-space: nowrap;
+  border-bottom: 1px solid var(--border-color-primary); font-variant-numeric: tabular-nums;
+  color: inherit; }
+.pv-table thead th { position: sticky; top: 0; background: var(--background-fill-primary);
+  font-weight: 600; }
+.pv-table tbody th { border-left: 5px solid var(--row, transparent); font-weight: 400; }
 .pv-table tr[data-selected] { background: var(--background-fill-secondary); }
-.pv-table button { font-family: var(--font-mono); padding: 2px 6px; border-radius: 4px;
-  border: 1px solid transparent; background: transparent; color: inherit; }
+.pv-table button { font-family: var(--font-mono); font-size: 13px; font-weight: 400;
+  padding: 1px 6px; border-radius: 4px; border: 1px solid var(--border-color-primary);
+  background: transparent; color: inherit; cursor: pointer; }
 .pv-table button:hover, .pv-table button[aria-pressed="true"] { border-color: currentColor; }
 .plotly-view button:focus-visible, .pv-scroll:focus-visible {
   outline: 2px solid var(--color-accent); outline-offset: -1px; }

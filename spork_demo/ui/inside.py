@@ -1,0 +1,201 @@
+"""The tab "Inside a round": any round of any lane, as text, tree, table, numbers and cost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from spork_demo.charts import judged, rounds
+from spork_demo.charts.figure import lane_name, visible_line
+from spork_demo.metrics import kept_path
+from spork_demo.trace import Race, Round, Trace
+from spork_demo.ui.explain import verdict
+from spork_demo.ui.plotly_view import payload, plotly_view
+from spork_demo.ui.round_text import message_value, round_text, round_value
+from spork_demo.ui.slower import reasons
+from spork_demo.ui.tree_view import tree_payload
+
+NO_RACE = "There is no race yet: run or open one, then step through its rounds here."
+NO_ROUNDS = "This lane has committed nothing yet."
+AT_TEMPERATURE_0 = (
+    "At temperature 0 the judged probability is 1 for the target's most probable token and 0 for "
+    "any other, so the thresholds decide nothing; the bars show the probability before that."
+)
+PRIVATE = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+
+
+@dataclass(frozen=True, slots=True)
+class InsideParts:
+    """The tab's widgets. Every handler that shows a round returns values for `outputs`."""
+
+    lane: gr.Radio
+    scrubber: gr.Slider
+    told: gr.HTML
+    tree: gr.HTML
+    judge: gr.HTML
+    cost: gr.HTML
+
+    @property
+    def outputs(self) -> list[gr.components.Component]:
+        return [self.lane, self.scrubber, self.told, self.tree, self.judge, self.cost]
+
+    def show(self, race: Race | None, lane_index: int, round_index: int) -> tuple[Any, ...]:
+        """Values of `outputs` for one round; numbers out of range are brought into it."""
+        return shown(race, lane_index, round_index)
+
+    def refresh(self, race: Race | None) -> tuple[Any, ...]:
+        """Values of `outputs` for a race that has just come: its most telling round."""
+        lane_index = telling_lane(race)
+        return shown(race, lane_index, telling_round(race, lane_index))
+
+
+def build_inside(race_state: gr.State) -> InsideParts:
+    """Lay the tab out and connect it; `race_state` holds the Race on the page."""
+    lane = gr.Radio([], label="Lane", interactive=True, elem_id="inside-lane")
+    with gr.Row(equal_height=True, elem_id="inside-scrub"):
+        previous = gr.Button("← Previous", min_width=110, scale=0, elem_id="inside-previous")
+        scrubber = gr.Slider(
+            1, 2, 1, step=1, label="Round", interactive=True, scale=8, elem_id="inside-round"
+        )
+        following = gr.Button("Next →", min_width=110, scale=0, elem_id="inside-next")
+    told = round_text(message_value(NO_RACE), elem_id="inside-told")
+    tree = plotly_view(elem_id="inside-tree", padding=False)
+    with gr.Row():
+        judge = plotly_view(elem_id="inside-judge", visible=False, min_width=320)
+        cost = plotly_view(elem_id="inside-cost", min_width=320)
+    parts = InsideParts(lane, scrubber, told, tree, judge, cost)
+    _connect(parts, race_state, previous, following)
+    return parts
+
+
+def _connect(
+    parts: InsideParts, race_state: gr.State, previous: gr.Button, following: gr.Button
+) -> None:
+    place = [race_state, parts.lane, parts.scrubber]
+
+    def moved(by: int) -> Callable[[Race | None, int | None, float], tuple[Any, ...]]:
+        return lambda race, lane, number: shown(race, lane, int(number) - 1 + by)
+
+    def other_lane(race: Race | None, lane: int | None) -> tuple[Any, ...]:
+        return shown(race, lane, telling_round(race, lane))
+
+    def picked_round(race: Race | None, lane: int | None, event: gr.EventData) -> tuple[Any, ...]:
+        return shown(race, lane, picked(event))
+
+    def picked_node(
+        race: Race | None, lane: int | None, number: float, event: gr.EventData
+    ) -> str | None:
+        return tree_of(race, lane, int(number) - 1, picked(event))
+
+    parts.scrubber.input(
+        moved(0), place, parts.outputs, api_name="inside_round", trigger_mode="always_last",
+        **PRIVATE,
+    )  # fmt: skip
+    previous.click(moved(-1), place, parts.outputs, api_name="inside_previous", **PRIVATE)
+    following.click(moved(1), place, parts.outputs, api_name="inside_next", **PRIVATE)
+    parts.lane.input(other_lane, place[:2], parts.outputs, api_name="inside_lane", **PRIVATE)
+    parts.cost.node_click(
+        picked_round, place[:2], parts.outputs, api_name="inside_pick_round", **PRIVATE
+    )
+    parts.tree.node_click(picked_node, place, parts.tree, api_name="inside_pick_node", **PRIVATE)
+
+
+def picked(event: gr.EventData) -> int:
+    """The index of a clicked point; -1, which is the anchor, where the page sent no number."""
+    index = getattr(event, "index", None)
+    return int(index) if isinstance(index, int | float) else -1
+
+
+def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[Any, ...]:
+    """Values of `InsideParts.outputs`; never raises for a number out of range or no race."""
+    if race is None or not race.lanes:
+        return _nothing(gr.update(choices=[], value=None), NO_RACE)
+    index = _within(lane_index or 0, len(race.lanes))
+    names = [(visible_line(lane_name(lane)), place) for place, lane in enumerate(race.lanes)]
+    choice = gr.update(choices=names, value=index)
+    trace = race.lanes[index]
+    if not trace.rounds:
+        return _nothing(choice, NO_ROUNDS)
+    place = _within(round_index, len(trace.rounds))
+    count = len(trace.rounds)
+    return (
+        choice,
+        gr.update(maximum=max(2, count), value=place + 1, label=f"Round, 1 to {count}"),
+        round_value(
+            trace, place, f"Round {place + 1} of {count}, {lane_name(trace)}",
+            verdict(trace, place, race.baseline),
+        ),
+        tree_payload(trace, place),
+        _judge_update(trace, trace.rounds[place]),
+        _cost_payload(trace, place, race.baseline),
+    )  # fmt: skip
+
+
+def _nothing(choice: Any, message: str) -> tuple[Any, ...]:
+    scrubber = gr.update(maximum=2, value=1, label="Round")
+    return (
+        choice,
+        scrubber,
+        message_value(message),
+        None,
+        gr.update(value=None, visible=False),
+        None,
+    )
+
+
+def tree_of(
+    race: Race | None, lane_index: int | None, round_index: int, node_index: int
+) -> str | None:
+    """The fork tree of one round with a node selected; None where there is no such round."""
+    if race is None or not race.lanes:
+        return None
+    trace = race.lanes[_within(lane_index or 0, len(race.lanes))]
+    if not trace.rounds:
+        return None
+    return tree_payload(trace, _within(round_index, len(trace.rounds)), node_index)
+
+
+def telling_lane(race: Race | None) -> int:
+    """The first lane that drafts, else the first."""
+    if race is None:
+        return 0
+    drafting = (place for place, lane in enumerate(race.lanes) if any(r.nodes for r in lane.rounds))
+    return next(drafting, 0)
+
+
+def telling_round(race: Race | None, lane_index: int | None) -> int:
+    """The first round with the most to show: much kept, something refused, several forks."""
+    if race is None or not race.lanes:
+        return 0
+    found = race.lanes[_within(lane_index or 0, len(race.lanes))].rounds
+    return max(range(len(found)), key=lambda place: (_telling(found[place]), -place), default=0)
+
+
+def _telling(round_: Round) -> int:
+    refused = any(node.fate == "rejected" for node in round_.nodes)
+    forks = len(round_.nodes) - len({node.parent for node in round_.nodes} - {-1})
+    return 3 * min(len(kept_path(round_.nodes)), 3) + 4 * refused + min(forks, 4)
+
+
+def _within(index: int, count: int) -> int:
+    return max(0, min(int(index), count - 1))
+
+
+def _judge_update(trace: Trace, round_: Round) -> Any:
+    figure = judged.judge_chart(round_)
+    if figure is None:
+        return gr.update(value=None, visible=False)
+    title = "Fork scores against τ" if round_.scores else "Each token against its threshold"
+    caption = AT_TEMPERATURE_0 if trace.settings.greedy and not round_.scores else ""
+    value = payload(figure, judged.judge_alt(round_), title=title, caption=caption)
+    return gr.update(value=value, visible=True)
+
+
+def _cost_payload(trace: Trace, place: int, baseline: Trace | None) -> str:
+    return payload(
+        rounds.rounds_chart(trace, place, baseline),
+        rounds.rounds_alt(trace, place, baseline),
+        title="What each round cost",
+        caption=" ".join(reasons(trace, baseline)),
+    )

@@ -1,0 +1,75 @@
+"""One round in words: its place, its verdict, and the text so far with its tokens marked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from spork_demo.charts.figure import visible
+from spork_demo.charts.palette import FATES
+from spork_demo.trace import Token, Trace
+
+SCRIPT = Path(__file__).resolve().parents[2] / "assets" / "round_text.js"
+BEFORE_CHARACTERS = 700
+ELLIPSIS = "… "
+LINES = {
+    "plain": "1px dotted",
+    "accepted": "3px solid",
+    "bonus": "4px double",
+    "correction": "3px dashed",
+    "fallback": "3px dotted",
+}
+TEMPLATE = '<section class="round-text"></section>'
+STYLE = """
+.round-text p { margin: 0; }
+.rt-place { font-size: 13px; color: var(--muted, #59636E); }
+.rt-verdict { font-size: 17px; line-height: 1.5; margin-top: 2px !important; max-width: 75em; }
+.rt-text { margin-top: 10px !important; padding: 10px 12px; max-height: 132px; overflow-y: auto;
+  white-space: pre-wrap; overflow-wrap: anywhere; font-family: var(--font-mono); font-size: 14px;
+  line-height: 1.75; border: 1px solid var(--border-color-primary); border-radius: 8px;
+  background: var(--background-fill-secondary); }
+.rt-before { color: var(--muted, #59636E); }
+.rt-mark { color: inherit; background: transparent; border-radius: 2px; margin: 0 1px; }
+.rt-glyph { font-size: 10px; margin-right: 2px; vertical-align: 2px; }
+.rt-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+""" + "\n".join(
+    f".rt-{name} {{ border-bottom: {LINES[name]} var(--fate-{name}, {FATES[name].hue.light});"
+    f" background: var(--fate-{name}-wash, transparent); }}\n"
+    f".rt-{name} .rt-glyph {{ color: var(--fate-{name}, {FATES[name].hue.light}); }}"
+    for name in LINES
+)
+
+
+def round_text(value: str | None = None, **options: Any) -> gr.HTML:
+    """A component that writes what `round_value` returns."""
+    script = SCRIPT.read_text(encoding="utf-8")
+    return gr.HTML(value, html_template=TEMPLATE, css_template=STYLE, js_on_load=script, **options)
+
+
+def round_value(trace: Trace, round_index: int, place: str, verdict: str) -> str:
+    """The value for one round of a lane."""
+    earlier = "".join(
+        token.text for round_ in trace.rounds[:round_index] for token in round_.committed
+    )
+    marks = [_mark(token) for token in trace.rounds[round_index].committed]
+    if len(earlier) > BEFORE_CHARACTERS:
+        earlier = ELLIPSIS + earlier[-BEFORE_CHARACTERS:]
+    return _value(place=place, verdict=verdict, before=earlier, marks=marks)
+
+
+def message_value(message: str) -> str:
+    """The value when there is no round to write."""
+    return _value(place="", verdict=message, before="", marks=[])
+
+
+def _mark(token: Token) -> tuple[str, str, str]:
+    shown = visible(token.text) if token.text.isspace() else token.text
+    if "\n" in token.text and token.text.isspace():
+        shown += "\n"
+    return shown or f"#{token.token}", token.fate, FATES[token.fate].glyph
+
+
+def _value(**fields: Any) -> str:
+    # No "<" leaves here, so that nothing on the way to the page can take text for a tag.
+    return json.dumps(fields, ensure_ascii=False).replace("<", "\\u003c")
