@@ -1,0 +1,189 @@
+"""What happens on Run, Stop, upload and choosing a recording: values in, values out, no widgets.
+
+A `Desk` holds only what all visitors share and never changes; a visitor's race lives in gr.State.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from spork_demo import trace_file
+from spork_demo.host import Host, RunRefusedError
+from spork_demo.settings import SettingsError
+from spork_demo.spacefile import Limits, Preset
+from spork_demo.trace import Finished, LaneEvent, Race, StopReason, advance
+from spork_demo.trace_file import TraceError
+from spork_demo.ui import words
+from spork_demo.ui.entry import Entry, EntryError, read_entry
+from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
+
+LOG = logging.getLogger(__name__)
+
+FRAME_SECONDS = 1 / 12
+"""Shortest time between two updates of the page."""
+
+SUMMARY_SECONDS = 1.0
+"""Shortest time between two result strips while a race runs."""
+
+Frame = tuple[Any, Any, Any]
+"""Race view, race state, notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The handlers of the race tab, with what they all need."""
+
+    host: Host
+    limits: Limits
+    presets: Sequence[Preset]
+    recorded: Sequence[Race]
+    clock: Callable[[], float] = time.monotonic
+
+    def race(self, **values: Any) -> Iterator[Frame]:
+        """Run all lanes on one prompt and stream them. Closing the generator stops the run.
+
+        Yields the race view (one JSON event a line), the race so far, and a sentence.
+        """
+        try:
+            entry = read_entry(values, self.limits, self.presets)
+            refusal = why_not(self.host.status()) or self._unknown_pair(entry)
+        except (EntryError, SettingsError) as error:
+            refusal = str(error)
+        if refusal:
+            yield gr.skip(), gr.skip(), notice(refusal, "refused")
+            return
+        yield from self._run(entry)
+
+    def _unknown_pair(self, entry: Entry) -> str:
+        known = {pair.name for pair in self.host.pairs()}
+        return words.UNKNOWN_PAIR if entry.pair and entry.pair not in known else ""
+
+    def _run(self, entry: Entry) -> Iterator[Frame]:
+        film = Film(self.clock, self.limits.seconds_per_run)
+        try:
+            with closing(
+                self.host.race(entry.prompt, entry.lanes, entry.labels, entry.pair)
+            ) as news:
+                for item in news:
+                    film.take(item)
+                    if film.late:
+                        film.cut("stopped", words.TIME_LIMIT.format(seconds=film.seconds))
+                        break
+                    if film.due:
+                        yield film.frame()
+        except (RunRefusedError, SettingsError) as error:
+            film.cut("stopped", str(error))
+        except Exception:
+            LOG.exception("a race failed")
+            film.cut("failed", words.RUN_FAILED)
+        yield film.last()
+
+    def stop(self, race: Race | None) -> Frame:
+        """After the run was cancelled: keep what it had, its open lanes marked stopped."""
+        if race is None or race.recorded or not unfinished(race):
+            return gr.skip(), gr.skip(), notice(words.NOTHING_TO_STOP)
+        race, _ = halted(race, "stopped")
+        return race_lines(race), race, notice(words.STOPPED)
+
+    def upload(self, path: str | None) -> Frame:
+        """Replace the race by one from a file; a bad file leaves everything as it was."""
+        limit = self.limits.upload_mb
+        try:
+            file = Path(path or "")
+            if file.stat().st_size > limit * 1_000_000:
+                return _kept(words.UPLOAD_TOO_LARGE.format(limit=limit))
+            race = replace(trace_file.loads(file.read_bytes()), recorded=True)
+        except TraceError as error:
+            return _kept(str(error))
+        except OSError:
+            return gr.skip(), gr.skip(), notice(words.UPLOAD_UNREADABLE, "refused")
+        title = race.title or race.lanes[0].prompt[:60]
+        return race_lines(race), race, notice(words.UPLOADED.format(title=title), "done")
+
+    def recording(self, place: Any) -> Frame:
+        """Show one of the recorded races the page came with."""
+        whole = isinstance(place, int) and not isinstance(place, bool)
+        if not whole or not 0 <= place < len(self.recorded):
+            return gr.skip(), gr.skip(), notice(words.UNKNOWN_RECORDING, "refused")
+        race = self.recorded[place]
+        return race_lines(race), race, ""
+
+
+class Film:
+    """A race being watched: the race so far, its lines, and when the next frame is due."""
+
+    def __init__(self, clock: Callable[[], float], seconds: float):
+        self.seconds = seconds
+        self._clock = clock
+        self._begun = self._summed = clock()
+        self._shown = -FRAME_SECONDS + self._begun
+        self._race: Race | None = None
+        self._lines = ""
+        self._ending = ""
+
+    @property
+    def due(self) -> bool:
+        return self._clock() - self._shown >= FRAME_SECONDS
+
+    @property
+    def late(self) -> bool:
+        return self._clock() - self._begun > self.seconds
+
+    def take(self, item: Race | LaneEvent) -> None:
+        """Add the empty race, which comes first, or an event of one of its lanes."""
+        if isinstance(item, Race):
+            self._race = item
+            self._lines = head_line(item)
+        elif self._race is not None:
+            self._race = advance(self._race, item)
+            self._lines += event_line(item)
+
+    def cut(self, reason: StopReason, sentence: str) -> None:
+        """End every open lane; the notice will say why."""
+        self._ending = sentence
+        if self._race is not None:
+            self._race, lines = halted(self._race, reason)
+            self._lines += lines
+
+    def frame(self) -> Frame:
+        self._shown = self._clock()
+        if self._race is not None and self._shown - self._summed >= SUMMARY_SECONDS:
+            self._summed = self._shown
+            self._lines += summary_line(self._race)
+        return self._lines, self._race, notice(words.RUNNING)
+
+    def last(self) -> Frame:
+        """The final frame; what was on the page stays when the run never began."""
+        if self._race is None:
+            return gr.skip(), gr.skip(), notice(self._ending or words.RUN_FAILED, "refused")
+        self._lines += summary_line(self._race)
+        said = notice(self._ending, "refused") if self._ending else notice(words.FINISHED, "done")
+        return self._lines, self._race, said
+
+
+def unfinished(race: Race) -> bool:
+    """Whether some lane has no end yet."""
+    return any(lane.stop_reason is None for lane in race.lanes)
+
+
+def halted(race: Race, reason: StopReason) -> tuple[Race, str]:
+    """The race with every open lane ended for `reason`, and the lines that say so."""
+    lines = ""
+    for place, lane in enumerate(race.lanes):
+        if lane.stop_reason is None:
+            news = LaneEvent(place, Finished(reason))
+            race = advance(race, news)
+            lines += event_line(news)
+    return race, lines
+
+
+def _kept(reason: str) -> Frame:
+    text = words.UPLOAD_KEPT.format(reason=reason)
+    return gr.skip(), gr.skip(), notice(text, "refused")

@@ -1,0 +1,37 @@
+"""Short pieces of HTML around sentences: the status strip and the notice. Text is escaped here."""
+
+from html import escape
+
+from spork_demo.host import Status
+from spork_demo.ui import words
+
+MEGABYTE = 1_000_000
+
+
+def notice(text: str, kind: str = "info") -> str:
+    """One sentence for the visitor. kind: info, refused, done."""
+    return f'<p class="notice notice-{kind}" role="status">{escape(text)}</p>' if text else ""
+
+
+def status_strip(status: Status) -> str:
+    """How far the model is, with a bar while bytes arrive."""
+    kind = "ready" if status.ready else "failed" if status.failed else "loading"
+    text = escape(status.message)
+    return f'<div class="host-status host-{kind}"><span>{text}</span>{_bar(status)}</div>'
+
+
+def _bar(status: Status) -> str:
+    if status.ready or status.failed or status.total_bytes <= 0:
+        return ""
+    done = min(status.done_bytes, status.total_bytes)
+    size = f"{done / MEGABYTE:.0f} of {status.total_bytes / MEGABYTE:.0f} MB"
+    share = f'max="{status.total_bytes}" value="{done}"'
+    return f'<progress {share} aria-label="download"></progress><span>{size}</span>'
+
+
+def why_not(status: Status) -> str:
+    """Why a live run cannot start now; empty when it can."""
+    if status.ready:
+        return ""
+    template = words.NO_MODEL if status.failed else words.NOT_READY
+    return template.format(message=status.message)

@@ -1,0 +1,232 @@
+"""Puts the page together: what stands where, and which handler answers which event."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from spork_demo.charts import palette
+from spork_demo.host import Host
+from spork_demo.spacefile import Limits, Preset
+from spork_demo.trace import Race
+from spork_demo.ui import plotly_view, words
+from spork_demo.ui.controls import Controls, build_knobs, build_lanes, build_pair, build_prompt
+from spork_demo.ui.examples import EXAMPLES
+from spork_demo.ui.handlers import Desk
+from spork_demo.ui.inside import InsideParts, build_inside
+from spork_demo.ui.notices import notice as said
+from spork_demo.ui.notices import status_strip
+from spork_demo.ui.race_view import STYLE, race_view, script_tag
+from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_file
+from spork_demo.ui.token_view import race_lines
+from spork_demo.ui.waiting import host_news, pair_news
+
+DEVICE = "device"
+"""One concurrency id for whatever runs a model, so that runs take turns."""
+
+LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+"""Events that never wait for the device."""
+
+CACHE_SWEEP_SECONDS = 3600
+CACHE_AGE_SECONDS = 6 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class RaceTab:
+    """The widgets of the race tab that events read or write."""
+
+    controls: Controls
+    run: gr.Button
+    stop: gr.Button
+    notice: gr.HTML
+    view: gr.HTML
+    recordings: gr.Dropdown
+    upload: gr.UploadButton
+    download: gr.DownloadButton
+    charts: ChartViews
+
+    @property
+    def frame(self) -> list[Any]:
+        return [self.view, self.notice]
+
+
+def build_page(
+    host: Host, limits: Limits, presets: Sequence[Preset], recorded: Sequence[Race]
+) -> gr.Blocks:
+    """The whole page. It opens on `recorded[0]`, complete, and runs live once `host` is ready."""
+    desk = Desk(host, limits, presets, recorded)
+    first = recorded[0] if recorded else None
+    with gr.Blocks(
+        title=words.TITLE,
+        fill_width=True,
+        analytics_enabled=False,
+        delete_cache=(CACHE_SWEEP_SECONDS, CACHE_AGE_SECONDS),
+    ) as page:
+        race = gr.State(first)
+        with gr.Row(elem_id="top"):
+            gr.Markdown(f"# {words.HEADING}\n\n{words.INTRO}", elem_id="heading")
+            strip = gr.HTML(status_strip(host.status()), elem_id="host-status")
+        timer = gr.Timer(1.0)
+        with gr.Tabs(selected="race") as tabs:
+            with gr.Tab(words.TAB_RACE, id="race"):
+                tab = _race_tab(host, limits, presets, recorded)
+            with gr.Tab(words.TAB_INSIDE, id="inside"):
+                inside = build_inside(race)
+        _wire_waiting(page, host, tab.controls, strip, timer)
+        _wire_race(page, desk, tab, race, inside)
+        _wire_inside(tab, race, tabs, inside)
+    return page
+
+
+def launch_options(limits: Limits) -> dict[str, Any]:
+    """Keyword arguments of launch() this page needs."""
+    return {
+        "theme": _theme(),
+        "css": palette.css_variables(),
+        "css_paths": [STYLE],
+        "head": plotly_view.head() + script_tag(),
+        "footer_links": ["api", "settings"],
+        "ssr_mode": False,
+        "run_history": False,
+        "enable_monitoring": False,
+        "show_error": False,
+        "max_file_size": f"{limits.upload_mb}mb",
+        "state_session_capacity": limits.visitors,
+    }
+
+
+def queue_options(limits: Limits) -> dict[str, Any]:
+    """Keyword arguments of queue()."""
+    return {"max_size": limits.queue, "default_concurrency_limit": 1}
+
+
+def _theme() -> gr.themes.Base:
+    fonts = (
+        "system-ui",
+        "-apple-system",
+        "Segoe UI",
+        "Noto Sans",
+        "Noto Sans CJK SC",
+        "sans-serif",
+    )
+    mono = ("ui-monospace", "Cascadia Mono", "DejaVu Sans Mono", "monospace")
+    theme = gr.themes.Default(
+        primary_hue=gr.themes.colors.blue, neutral_hue=gr.themes.colors.slate, font=fonts,
+        font_mono=mono,
+    )  # fmt: skip
+    return theme.set(
+        block_info_text_color=palette.MUTED.light,
+        block_info_text_color_dark=palette.MUTED.dark,
+        body_text_color_subdued=palette.MUTED.light,
+        body_text_color_subdued_dark=palette.MUTED.dark,
+        button_primary_background_fill=palette.BLUE.light,
+        button_primary_background_fill_dark=palette.BLUE.light,
+        button_primary_text_color="white",
+    )
+
+
+def _race_tab(
+    host: Host, limits: Limits, presets: Sequence[Preset], recorded: Sequence[Race]
+) -> RaceTab:
+    first = recorded[0] if recorded else None
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=5, min_width=280):
+            prompt = build_prompt(limits)
+        with gr.Column(scale=1, min_width=160, elem_id="run-stop"):
+            run = gr.Button(words.RUN, variant="primary", elem_id="run")
+            stop = gr.Button(words.STOP, variant="secondary", elem_id="stop")
+    _examples(prompt)
+    with gr.Row(equal_height=False, elem_id="setup"):
+        with gr.Column(min_width=320), gr.Accordion(words.LANES_TITLE, open=False, elem_id="lanes"):
+            pair = build_pair([pair.name for pair in host.pairs()])
+            count, lanes = build_lanes(limits, presets)
+        with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
+            shared = build_knobs(limits)
+    notice = gr.HTML("" if first else said(words.NO_RACE), elem_id="notice")
+    view = race_view(race_lines(first) if first else "")
+    charts = build_charts(first)
+    with gr.Row(elem_id="race-files"):
+        recordings = gr.Dropdown(
+            [(race.title or race.lanes[0].prompt[:60], i) for i, race in enumerate(recorded)],
+            value=0 if recorded else None,
+            label=words.RECORDINGS,
+            visible=bool(recorded),
+            min_width=220,
+            elem_id="recordings",
+        )
+        download = gr.DownloadButton(words.DOWNLOAD, size="md", elem_id="download")
+        upload = gr.UploadButton(words.UPLOAD, file_types=[".json"], size="md", elem_id="upload")
+    with gr.Accordion(words.TIMING_TITLE, open=False):
+        gr.Markdown(words.TIMING)
+    controls = Controls(prompt, pair, count, lanes, shared)
+    return RaceTab(controls, run, stop, notice, view, recordings, upload, download, charts)
+
+
+def _examples(prompt: gr.Textbox) -> None:
+    examples = gr.Dataset(
+        components=[prompt],
+        samples=[[example.prompt] for example in EXAMPLES],
+        sample_labels=[example.label for example in EXAMPLES],
+        label=words.EXAMPLES,
+        type="index",
+        elem_id="examples",
+    )
+    examples.click(
+        lambda place: EXAMPLES[place].prompt, examples, prompt, api_name="example", **LIGHT
+    )
+
+
+def _wire_waiting(
+    page: gr.Blocks, host: Host, controls: Controls, strip: gr.HTML, timer: gr.Timer
+) -> None:
+    layers = controls.shared["verifier_layers"]
+    outputs = [strip, timer, controls.pair, layers]
+    timer.tick(lambda: host_news(host), None, outputs, api_name="status", **LIGHT)
+    page.load(lambda: host_news(host), None, outputs, api_name="status_on_load", **LIGHT)
+    controls.pair.input(
+        lambda name: pair_news(host, name), controls.pair, layers, api_name="pair_layers", **LIGHT
+    )
+
+
+def _wire_race(
+    page: gr.Blocks, desk: Desk, tab: RaceTab, race: gr.State, inside: InsideParts
+) -> None:
+    frame = [tab.view, race, tab.notice]
+    run = tab.run.click(
+        desk.race,
+        outputs=frame,
+        inputs_kwargs=tab.controls.inputs(),
+        concurrency_id=DEVICE,
+        concurrency_limit=1,
+        show_progress="minimal",
+        show_progress_on=[tab.notice],
+        api_name="race",
+    )
+    stop = tab.stop.click(desk.stop, race, frame, cancels=[run], api_name="stop", **LIGHT)
+    upload = tab.upload.upload(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
+    chosen = tab.recordings.input(
+        desk.recording, tab.recordings, frame, api_name="recording", **LIGHT
+    )
+    results = [*tab.charts, tab.download, *inside.outputs]
+
+    def refresh(current: Race | None) -> list[Any]:
+        file = race_file(current, tab.download.GRADIO_CACHE)
+        return [*chart_values(current), file, *inside.refresh(current)]
+
+    for name, event in (("run", run), ("stop", stop), ("upload", upload), ("recording", chosen)):
+        event.then(refresh, race, results, api_name=f"results_after_{name}", **LIGHT)
+    page.load(refresh, race, results, api_name="results_on_load", **LIGHT)
+
+
+def _wire_inside(tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts) -> None:
+    def open_round(current: Race | None, event: gr.EventData) -> list[Any]:
+        lane, number = (_whole(getattr(event, name, 0)) for name in ("lane", "round"))
+        return [gr.Tabs(selected="inside"), *inside.show(current, lane, number)]
+
+    tab.view.open_round(open_round, race, [tabs, *inside.outputs], api_name="open_round", **LIGHT)
+
+
+def _whole(value: Any) -> int:
+    """A number the browser sent, or 0 where it sent something else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -1,0 +1,71 @@
+"""What stands under the lanes once a race is over: charts and the file to download."""
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+import gradio as gr
+
+from spork_demo import trace_file
+from spork_demo.charts import acceptance, comparison
+from spork_demo.trace import Race
+from spork_demo.ui import words
+from spork_demo.ui.plotly_view import payload, plotly_view
+
+FILE_NAME = "spork_demo_race.json"
+
+
+class ChartViews(NamedTuple):
+    """The three charts of the race tab."""
+
+    speed: gr.HTML
+    phases: gr.HTML
+    acceptance: gr.HTML
+
+
+def build_charts(race: Race | None) -> ChartViews:
+    speed, phases, kept = chart_values(race)
+    with gr.Row(elem_id="race-charts"):
+        return ChartViews(
+            _chart(speed, words.SPEED_TITLE, "speed-chart"),
+            _chart(phases, words.PHASES_TITLE, "phase-chart"),
+            _chart(kept, words.ACCEPTANCE_TITLE, "acceptance-chart"),
+        )
+
+
+def _chart(value: str | None, label: str, elem_id: str) -> gr.HTML:
+    with gr.Column(min_width=320):
+        return plotly_view(value, elem_id=elem_id, label=label)
+
+
+def chart_values(race: Race | None) -> list[str | None]:
+    """Values of the charts, in the order of ChartViews; None draws nothing."""
+    if race is None:
+        return [None, None, None]
+    return [
+        payload(comparison.speed_chart(race), comparison.speed_alt(race), title=words.SPEED_TITLE),
+        payload(
+            comparison.phase_chart(race),
+            comparison.phase_alt(race),
+            title=words.PHASES_TITLE,
+            caption=comparison.prefill_sentence(race),
+        ),
+        payload(
+            acceptance.acceptance_chart(race),
+            acceptance.acceptance_alt(race),
+            title=words.ACCEPTANCE_TITLE,
+            caption=acceptance.acceptance_caption(race),
+        ),
+    ]
+
+
+def race_file(race: Race | None, folder: str | Path) -> str | None:
+    """The race as a JSON file under `folder`, in a directory nobody can guess without the race."""
+    if race is None:
+        return None
+    data = trace_file.dumps(race).encode("utf-8", "replace")
+    place = Path(folder) / hashlib.sha256(data).hexdigest()
+    place.mkdir(parents=True, exist_ok=True)
+    file = place / FILE_NAME
+    file.write_bytes(data)
+    return str(file)

@@ -1,0 +1,109 @@
+"""A race as lines of JSON, one event a line: what the race view draws and replays in the browser.
+
+The string only ever grows while a race runs, so the browser appends what is new. ASCII only: text
+from models and strangers travels as JSON escapes and is put on the page as text, never as HTML.
+"""
+
+import json
+import math
+from typing import Any
+
+from spork_demo.trace import Event, Fidelity, Finished, LaneEvent, Node, Race, Round, Started, Token
+from spork_demo.ui import summary, words
+
+
+def race_lines(race: Race) -> str:
+    """A whole race: head, every event lane by lane, summary."""
+    parts = [head_line(race)]
+    for place, lane in enumerate(race.lanes):
+        parts += [event_line(LaneEvent(place, event)) for event in lane.events()]
+    return "".join([*parts, summary_line(race)])
+
+
+def head_line(race: Race) -> str:
+    """What is known before the first token: the lanes, the machine, the words for fates."""
+    return _line(
+        kind="race",
+        recorded=race.recorded,
+        title=race.title,
+        prompt=race.lanes[0].prompt if race.lanes else "",
+        origin=summary.origin(race),
+        lanes=[summary.lane_head(place, lane) for place, lane in enumerate(race.lanes, 1)],
+        fates=words.FATES,
+        words=words.VIEW,
+    )
+
+
+def event_line(news: LaneEvent) -> str:
+    """One event of one lane. Fidelity adds no line: the summary tells it."""
+    event: Event = news.event
+    if isinstance(event, Started):
+        return _line(
+            kind="started",
+            lane=news.lane,
+            seconds=_number(event.prefill_seconds),
+            prompt_tokens=event.prompt_tokens,
+        )
+    if isinstance(event, Round):
+        return _line(
+            kind="round",
+            lane=news.lane,
+            index=event.index,
+            seconds=_number(event.seconds),
+            committed=[_committed(token) for token in event.committed],
+            dropped=[_dropped(node) for node in event.nodes if node.fate != "accepted"],
+        )
+    if isinstance(event, Fidelity):
+        return ""
+    return _finished(news.lane, event)
+
+
+def summary_line(race: Race) -> str:
+    """The result strip of every lane as it stands; later summaries replace earlier ones."""
+    return _line(kind="summary", lanes=summary.strips(race))
+
+
+def _finished(lane: int, event: Finished) -> str:
+    return _line(
+        kind="finished",
+        lane=lane,
+        reason=event.stop_reason,
+        words=event.message or words.STOP_WORDS[event.stop_reason],
+        tail=event.tail,
+    )
+
+
+def _committed(token: Token) -> list[Any]:
+    """id, text, fate, target probability, draft probability, confidence, margin."""
+    return [
+        token.token,
+        token.text,
+        token.fate,
+        _number(token.target_probability),
+        _number(token.draft_probability),
+        _number(token.confidence),
+        _number(token.margin),
+    ]
+
+
+def _dropped(node: Node) -> list[Any]:
+    """Like a committed token, of a drafted token that was not kept; it has no margin."""
+    return [
+        node.token,
+        node.text,
+        node.fate,
+        _number(node.target_probability),
+        _number(node.draft_probability),
+        _number(node.confidence),
+        None,
+    ]
+
+
+def _number(value: float | None) -> float | None:
+    """Four significant digits are more than the page prints."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.4g}")
+
+
+def _line(**fields: Any) -> str:
+    text = json.dumps(fields, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c") + "\n"

@@ -1,0 +1,161 @@
+"""Every sentence and label of the race page, kept out of its logic so that it can be translated."""
+
+from spork_demo.charts import palette
+
+TITLE = "spork_demo: watch a language model decode faster"
+HEADING = "Watch a language model decode faster"
+INTRO = (
+    "A language model writes one token at a time, each with a full pass through the model. "
+    "**Speculative decoding** guesses several tokens cheaply and checks them all in one pass. "
+    "Watch several methods decode the same prompt side by side; colours and underlines tell how "
+    "each token came to be. **Replay** plays the recorded race at its true relative speed; "
+    "**Run** decodes a prompt of yours."
+)
+
+TAB_RACE = "Race"
+TAB_INSIDE = "Inside a round"
+RUN = "Run"
+STOP = "Stop"
+EXAMPLES = "Examples"
+LANES_TITLE = "Lanes: who races, and by which rules"
+KNOBS_TITLE = "Knobs: forks, thresholds, sampling"
+RECORDINGS = "Recorded races"
+DOWNLOAD = "Download this race"
+UPLOAD = "Open a race file"
+SPEED_TITLE = "Decode speed"
+PHASES_TITLE = "What a token costs"
+ACCEPTANCE_TITLE = "How far drafts are kept"
+
+METHOD_NAMES = {
+    "greedy": "Greedy",
+    "speculative": "Speculative",
+    "spork": "SPORK",
+    "dspark": "DSpark",
+}
+RULES_CHOICES = {
+    "exact": "exact: the target's own output",
+    "article": "article: approximate, as printed",
+}
+RULES_SHORT = {"exact": "exact", "article": "article"}
+DRAFTER_NAMES = {
+    "auto": "automatic drafter",
+    "target": "target drafts",
+    "early_exit": "early exit drafts",
+    "draft_model": "draft model drafts",
+    "ngram": "n-gram drafts",
+}
+JUDGE_NAMES = {
+    "auto": "automatic judge",
+    "target": "target judges",
+    "early_layers": "early layers judge",
+    "draft_model": "draft model judges",
+    "first_token": "first token judges",
+}
+GREEDY_WHO = "one target call per token"
+CHOICE_NAMES = {
+    "fork_shape": {"tree": "tree, grown best first", "forks": "K forks of 1 + M, as the article"},
+    "fork_sampling": {"greedy": "most probable token", "top_p": "sampled within top-p"},
+}
+CHOICE_LABELS = {"fork_shape": "Fork shape", "fork_sampling": "Forks go on with"}
+
+FATE_WORDS = {
+    "plain": "plain: one target call of its own",
+    "accepted": "accepted: drafted, and kept by the judge",
+    "bonus": "bonus: the target's own token after an accepted prefix",
+    "correction": "correction: the target's token in place of a rejected draft",
+    "fallback": "fallback: the top-1 token, because no fork reached the threshold",
+    "rejected": "rejected: drafted, judged and not kept",
+    "cut": "cut: drafted, but not sent to be judged",
+}
+FATES = {
+    name: {"glyph": palette.FATES[name].glyph, "words": words} for name, words in FATE_WORDS.items()
+}
+
+VIEW = {
+    "recorded": "recorded",
+    "live": "live",
+    "replay": "▶ Replay",
+    "pause": "⏸ Pause",
+    "resume": "▶ Resume",
+    "show_all": "Show all",
+    "speed": "Replay speed",
+    "prompt": "Prompt",
+    "legend": "How each token came to be",
+    "show_dropped": "show rejected and cut drafts",
+    "rate": "tokens/s",
+    "count": "{tokens} tokens · {seconds} s",
+    "tokens_of": "{lane}: tokens. Arrow keys move, Enter opens details.",
+    "plain_text": "Plain text",
+    "no_text": "(part of a character)",
+    "card": "Token details",
+    "not_kept": "not kept",
+    "place": "token {number}",
+    "fate": "fate",
+    "id": "token id",
+    "round": "round",
+    "target_probability": "target probability",
+    "draft_probability": "draft probability",
+    "confidence": "confidence",
+    "margin": "margin of the top logit",
+    "open_round": "Open this round",
+    "close": "Close",
+    "finished": "Race finished.",
+    "spoken": "{lane}: {tokens} tokens, {rate} tokens per second.",
+}
+"""Words of the race view, sent to assets/race.js with each race."""
+
+STOP_WORDS = {
+    "eos": "The text is complete.",
+    "length": "Reached the asked number of new tokens.",
+    "context": "The model's context is full.",
+    "stopped": "Stopped here; the text so far is kept.",
+    "failed": "This lane failed; the text so far is kept.",
+}
+
+AUTOMATIC = "automatic"
+DSPARK_NOTE = (
+    "Exact DSpark needs its own trained drafter, which this version does not carry yet, so this "
+    "lane uses the article's rules. They are approximate: the text may differ from the target's."
+)
+ARTICLE_NOTE = "Article rules are approximate: the text may differ from the target's own."
+GREEDY_NOTE = "The baseline: one target call per token. Ratios refer to the first greedy lane."
+EXACT_NOTE = "Exact rules: the output is the target's own, only the speed differs."
+
+NOT_READY = "The model is not ready yet, so this run cannot start: {message} Your text is kept."
+NO_MODEL = "No model can run here: {message} Recorded races still replay."
+RUN_FAILED = "The run failed on the server and was ended. The text so far is kept; try again."
+STOPPED = "Stopped. The text so far is kept and can be inspected."
+NOTHING_TO_STOP = "Nothing was running here."
+FINISHED = "Finished. Point at a token, or press Tab and the arrow keys, to inspect it."
+RUNNING = "Running live…"
+TIME_LIMIT = "The run reached this page's limit of {seconds} seconds; the text so far is kept."
+UPLOADED = "Loaded the file: {title}. It replays exactly as it was recorded."
+UPLOAD_UNREADABLE = "The file could not be read. The current race is kept."
+UPLOAD_TOO_LARGE = "The file is larger than this page's limit of {limit} MB."
+UPLOAD_KEPT = "{reason} The current race is kept."
+NO_RACE = "There is no race yet. Write a prompt and press Run."
+UNKNOWN_RECORDING = "There is no such recorded race."
+
+EMPTY_PROMPT = "Write a prompt first."
+PROMPT_KIND = "The prompt must be text."
+PROMPT_TOO_LONG = "The prompt has {length} characters; this page's limit is {limit}."
+LANES_KIND = "A race has 2 to {limit} lanes on this page."
+TOO_MANY_TOKENS = "{asked} new tokens were asked for; this page's limit is {limit}."
+TOO_MANY_NODES = "A round may draft {asked} tokens with these knobs; this page's limit is {limit}."
+UNKNOWN_PRESET = "There is no such preset for this method and these rules."
+UNKNOWN_PAIR = "There is no such model pair here."
+OWN_KNOBS_KIND = "Own knobs must look like fork_width=8 draft_length=2."
+OWN_KNOBS_UNKNOWN = "There is no knob called {name} that a lane can set for itself."
+OWN_KNOBS_TWICE = "{name} is set twice."
+OWN_KNOBS_VALUE = "{name} must be a number, as in {name}={example}."
+
+TIMING_TITLE = "How this was timed"
+TIMING = (
+    "Lanes take turns on one device, a round at a time, and **each lane's stopwatch runs only "
+    "during its own rounds**, with the device synchronised at both ends. Drawing this page, the "
+    "network and the other lanes are never on the clock, and a warm-up run comes first. So the "
+    "lanes can be watched side by side and still be timed as if each ran alone; Replay shows them "
+    "in that time. Decode tokens per second leaves out the prompt; time to first token includes "
+    "it. A speedup below 1 is a slowdown and is shown as one: on small models a round's overhead "
+    "can cost more than it saves."
+)

@@ -1,0 +1,46 @@
+"""The real page on a fake host, for browser tests: `python tests/browser/fake_app.py --port 7999`.
+
+No model and no torch; recorded lanes are replayed as if they were decoded live.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race, with_texts  # noqa: E402
+
+from spork_demo.host import Status  # noqa: E402
+from spork_demo.ui.page import build_page, launch_options, queue_options  # noqa: E402
+
+HOSTILE = (
+    "<b>bold</b>", "&amp;", '"', "${1+1}", "{{x}}", "\t", "  two", "\n", "`",
+    "<img src=x onerror='window.hacked=1'>", "<script>window.hacked=1</script>", "\\u0041",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--gap", type=float, default=0.004, help="seconds between events")
+    parser.add_argument("--hostile", action="store_true", help="tokens are markup")
+    parser.add_argument("--loading", action="store_true", help="the model never gets ready")
+    options = parser.parse_args()
+    texts = HOSTILE if options.hostile else ()
+    host = FakeHost(gap=options.gap, texts=texts)
+    if options.loading:
+        host.state = Status("Fetching the model", done_bytes=34_000_000, total_bytes=93_000_000)
+    race = sample_race()
+    if options.hostile:
+        lanes = tuple(with_texts(lane, HOSTILE) for lane in race.lanes)
+        race = type(race)("<img src=x onerror='window.hacked=1'>", lanes, recorded=True)
+    page = build_page(host, LIMITS, PRESETS, [race])
+    page.queue(**queue_options(LIMITS)).launch(
+        server_port=options.port, quiet=True, **launch_options(LIMITS)
+    )
+
+
+if __name__ == "__main__":
+    main()
