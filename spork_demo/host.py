@@ -3,12 +3,16 @@
 `app.py` hands the page a `Host`; tests hand it one that replays recorded races.
 """
 
-from collections.abc import Iterator, Sequence
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from spork_demo.settings import Settings
 from spork_demo.trace import LaneEvent, Race
+
+logger = logging.getLogger(__name__)
 
 
 class RunRefusedError(Exception):
@@ -57,3 +61,36 @@ class Host(Protocol):
         Raises RunRefusedError with a sentence.
         """
         ...
+
+
+class DeferredHost:
+    """Puts the page up before torch is even imported: `build` makes the real host meanwhile."""
+
+    def __init__(self, build: Callable[[], Host]) -> None:
+        self._build = build
+        self._host: Host | None = None
+        self._status = Status("Starting the decoding engine.")
+
+    def start(self) -> None:
+        """Build in the background and return at once."""
+        threading.Thread(target=self._run, name="build-host", daemon=True).start()
+
+    def status(self) -> Status:
+        return self._host.status() if self._host else self._status
+
+    def pairs(self) -> Sequence[PairInfo]:
+        return self._host.pairs() if self._host else ()
+
+    def race(
+        self, prompt: str, lanes: Sequence[Settings], labels: Sequence[str], pair: str = ""
+    ) -> Iterator[Race | LaneEvent]:
+        if self._host is None:
+            raise RunRefusedError(self._status.message)
+        yield from self._host.race(prompt, lanes, labels, pair)
+
+    def _run(self) -> None:
+        try:
+            self._host = self._build()
+        except Exception:
+            logger.exception("the decoding engine could not be started")
+            self._status = Status("The decoding engine could not be started here.", failed=True)

@@ -80,10 +80,3 @@ def record_race(engine: Engine, script: Script) -> Race:
     for news in run_lanes(engine, race, ids):
         race = advance(race, news)
     return dataclasses.replace(race, title=script.title, recorded=True)
-
-
-def read_races(folder: Path) -> tuple[Race, ...]:
-    """The recorded races in `folder`, in file order. Raises TraceError when one is not readable."""
-    return tuple(
-        trace_file.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))
-    )

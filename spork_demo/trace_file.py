@@ -5,6 +5,7 @@ import json
 import math
 import types
 import typing
+from pathlib import Path
 from typing import Any
 
 from spork_demo.settings import SettingsError
@@ -44,6 +45,11 @@ def loads(text: str | bytes) -> Race:
         for index, round_ in enumerate(lane.rounds):
             _check_round(round_, index)
     return race
+
+
+def read_races(folder: Path) -> tuple[Race, ...]:
+    """The recorded races in `folder`, in file order. Raises TraceError when one is not readable."""
+    return tuple(loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
 
 
 def _refuse_constant(name: str) -> None:
