@@ -48,7 +48,7 @@ class Knob:
 KNOBS = {
     knob.name: knob
     for knob in (
-        Knob("fork_width", "K", 3, 1, 8, 1, "children per node: how many forks a round opens"),
+        Knob("fork_width", "K", 3, 1, 16, 1, "children per node: how many forks a round opens"),
         Knob("fork_depth", "M", 3, 0, 12, 1, "tokens each fork goes on after its first one"),
         Knob("node_budget", "nodes", 12, 1, FORK_NODE_LIMIT, 1, "most drafted tokens in a tree"),
         Knob("draft_length", "γ", 4, 1, 16, 1, "tokens drafted in a chain"),
