@@ -42,6 +42,15 @@
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] > 128;
   }
 
+  // The colour the chart lies on: the first ancestor that has one.
+  function background(node) {
+    for (; node; node = node.parentElement) {
+      const colour = getComputedStyle(node).backgroundColor;
+      if (colour && !/^(transparent|rgba\(.*, 0\))$/.test(colour)) return colour;
+    }
+    return null;
+  }
+
   // A copy of the figure in which every colour is the one for a dark page. Only keys that hold
   // colours are touched, so a token that spells a colour stays itself.
   function recoloured(part, map, key = "") {
@@ -117,7 +126,8 @@
       }
       if (value !== this.value) return;
       const dark = isDark(this.shell);
-      const figure = dark ? recoloured(value.figure, value.dark || {}) : structuredClone(value.figure);
+      const page = background(this.shell) || (dark ? value.dark[value.page] : value.page);
+      const figure = recoloured(value.figure, { ...(dark ? value.dark : {}), [value.page]: page });
       figure.layout.autosize = true;
       try {
         await plotly.react(this.chart, figure.data, figure.layout, CONFIG);
@@ -125,7 +135,7 @@
         return this.say("This chart could not be drawn; in words: ");
       }
       if (!this.drawn) this.chart.on("plotly_click", (event) => this.clicked(event));
-      Object.assign(this, { drawn: figure, dark });
+      Object.assign(this, { drawn: figure, dark, page });
       this.paintTable(value, dark);
       this.shell.dataset.state = "drawn";
       this.save.hidden = !value.title;
@@ -157,7 +167,7 @@
 
     download() {
       if (!this.drawn) return;
-      const layout = { ...this.drawn.layout, paper_bgcolor: this.dark ? "#1F2937" : "#FFFFFF" };
+      const layout = { ...this.drawn.layout, paper_bgcolor: this.page };
       layout.width = this.chart.clientWidth;
       const filename = (this.value.title || "chart").replace(/[^\p{L}\p{N}]+/gu, "-");
       window.Plotly.downloadImage({ data: this.drawn.data, layout }, { format: "png", scale: 2, filename });

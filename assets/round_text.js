@@ -8,9 +8,10 @@ const make = (tag, className, text) => {
 };
 const mark = ([text, fate, glyph]) => {
   const node = make("mark", "rt-mark rt-" + fate);
+  const [, space, rest] = text.match(/^(\s*)([^]*)$/);
   const cue = make("span", "rt-glyph", glyph);
   cue.setAttribute("aria-hidden", "true");
-  node.append(cue, make("span", "", text), make("span", "rt-hidden", ` (${fate}) `));
+  node.append(space, cue, rest, make("span", "rt-hidden", ` (${fate}) `));
   node.title = fate;
   return node;
 };

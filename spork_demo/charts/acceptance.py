@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from spork_demo.charts.figure import empty_figure, lane_name, literal, new_figure, number
+from spork_demo.charts.figure import empty_figure, lane_name, literal, new_figure, number, patterned
 from spork_demo.charts.palette import INK, lane_look
 from spork_demo.metrics import Metrics, measure
 from spork_demo.trace import Race, Trace
@@ -18,7 +18,7 @@ def acceptance_chart(race: Race) -> go.Figure:
     lanes = _drafting_lanes(race)
     if not lanes:
         return empty_figure(NOTHING)
-    figure = new_figure(300, top=42)
+    figure = new_figure(320, top=42)
     width = GROUP / len(lanes)
     for place, (index, lane, metrics) in enumerate(lanes):
         offset = (place - (len(lanes) - 1) / 2) * width
@@ -51,10 +51,7 @@ def _add_bars(
         x=[k + 1 + offset for k in range(len(shares))] or [1 + offset],
         y=[round(100 * share, 2) for share in shares] or [0],
         width=width * 0.92,
-        marker={
-            "color": look.hue.light,
-            "pattern": {"shape": look.pattern, "fillmode": "overlay", "size": 7, "fgopacity": 0.45},
-        },
+        marker=patterned(look.hue.light, look.pattern),
         hoverinfo="text",
         hovertext=[
             f"{literal(lane_name(lane))}<br>first {k + 1} kept in {share:.0%} of all rounds"

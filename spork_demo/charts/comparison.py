@@ -10,13 +10,16 @@ from spork_demo.charts.figure import (
     milliseconds,
     new_figure,
     number,
+    patterned,
 )
 from spork_demo.charts.palette import INK, MUTED, PHASES, lane_look
 from spork_demo.metrics import FEW_ROUNDS, Metrics, measure, speedups
 from spork_demo.trace import Race
 
 NOTHING = "No lane has committed a token yet."
-LANE_PIXELS = 44
+LANE_PIXELS = 52
+BAR = 0.5
+LABEL_PIXELS = 104
 DECODE_PHASES = ("draft", "judge", "commit", "other")
 
 
@@ -30,32 +33,27 @@ def speed_chart(race: Race) -> go.Figure:
     if not any(speeds):
         return empty_figure(NOTHING)
     looks = [lane_look(index) for index in range(len(speeds))]
-    figure = new_figure(_height(race), top=34)
+    figure = new_figure(_height(race), top=30, right=LABEL_PIXELS)
     figure.add_bar(
         orientation="h",
         x=[round(speed, 3) for speed in speeds],
         y=list(range(len(speeds))),
-        text=[_speed_label(m, s) for m, s in zip(measured, speedups(race), strict=True)],
-        textposition="outside",
-        cliponaxis=False,
-        textfont={"color": INK.light, "size": 13},
         hoverinfo="text",
         hovertext=[_speed_hover(m) for m in measured],
-        marker={
-            "color": [look.hue.light for look in looks],
-            "pattern": {"shape": [look.pattern for look in looks], "fillmode": "overlay",
-                        "size": 7, "fgopacity": 0.45},
-        },
-        width=0.62,
+        marker=patterned([look.hue.light for look in looks], [look.pattern for look in looks]),
+        width=BAR,
         showlegend=False,
-    )  # fmt: skip
+    )
     _lane_axis(figure, race)
     figure.update_xaxes(
-        title_text="decode tokens per second", range=[0, max(speeds) * 1.34], nticks=6
+        title_text="decode tokens per second", range=[0, max(speeds)], nticks=6, showgrid=False
     )
+    labels = map(_speed_label, measured, speedups(race))
+    for row, (lane, label) in enumerate(zip(race.lanes, labels, strict=True)):
+        _write_lane(figure, row, lane_name(lane), label)
     baseline = measure(race.baseline).tokens_per_second if race.baseline else None
     if baseline:
-        _baseline_line(figure, baseline)
+        _baseline_line(figure, baseline, len(race.lanes))
     return figure
 
 
@@ -81,8 +79,7 @@ def phase_chart(race: Race) -> go.Figure:
     costs = [_cost_per_token(metrics) for metrics in measured]
     if not any(cost for cost in costs):
         return empty_figure(NOTHING)
-    figure = new_figure(_height(race) + 12, top=38)
-    rows = list(range(len(costs)))
+    figure = new_figure(_height(race) + 12, top=38, right=70)
     totals = [sum(cost.values()) for cost in costs]
     for phase in DECODE_PHASES:
         look = PHASES[phase]
@@ -91,28 +88,18 @@ def phase_chart(race: Race) -> go.Figure:
             orientation="h",
             name=phase,
             x=[round(value, 3) for value in values],
-            y=rows,
-            width=0.62,
-            marker={"color": look.hue.light, "pattern": {"shape": look.pattern,
-                    "fillmode": "overlay", "size": 7, "fgopacity": 0.45}},
+            y=list(range(len(costs))),
+            width=BAR,
+            marker=patterned(look.hue.light, look.pattern),
             hoverinfo="text",
             hovertext=[f"{phase}: {value:.2f} ms per committed token" for value in values],
-        )  # fmt: skip
-    figure.add_scatter(
-        x=[round(total * 1000, 3) for total in totals],
-        y=rows,
-        mode="text",
-        text=[f" {milliseconds(total)}" if total else " –" for total in totals],
-        textposition="middle right",
-        textfont={"color": INK.light},
-        cliponaxis=False,
-        hoverinfo="skip",
-        showlegend=False,
-    )
+        )
+    for row, (lane, total) in enumerate(zip(race.lanes, totals, strict=True)):
+        _write_lane(figure, row, lane_name(lane), milliseconds(total or None))
     _lane_axis(figure, race)
     figure.update_layout(barmode="stack", legend_traceorder="normal")
     figure.update_xaxes(
-        title_text="ms per committed token", range=[0, max(totals) * 1250], nticks=6
+        title_text="ms per committed token", range=[0, max(totals) * 1000], nticks=6, showgrid=False
     )
     return figure
 
@@ -158,10 +145,26 @@ def _cost_per_token(metrics: Metrics) -> dict[str, float]:
 
 
 def _speed_label(metrics: Metrics, ratio: float | None) -> str:
-    if metrics.tokens_per_second is None:
-        return " –"
-    label = f" {metrics.tokens_per_second:.1f}"
-    return label if ratio is None else f"{label} · <b>{ratio:.2f}×</b>"
+    speed = number(metrics.tokens_per_second, 1)
+    return speed if ratio is None else f"{speed} · <b>{ratio:.2f}×</b>"
+
+
+def _write_lane(figure: go.Figure, row: int, name: str, result: str) -> None:
+    """A lane's name above its bar and its result in the right margin, where nothing crosses it."""
+    places = (
+        {
+            "x": 0,
+            "xanchor": "left",
+            "y": row - BAR / 2 - 0.02,
+            "yanchor": "bottom",
+            "text": literal(name),
+        },
+        {"x": 1, "xanchor": "left", "y": row, "yanchor": "middle", "text": result, "xshift": 8},
+    )
+    for place in places:
+        figure.add_annotation(
+            xref="paper", showarrow=False, font={"color": INK.light, "size": 14}, **place
+        )
 
 
 def _speed_hover(metrics: Metrics) -> str:
@@ -178,21 +181,25 @@ def _few(metrics: Metrics) -> str:
 
 
 def _lane_axis(figure: go.Figure, race: Race) -> None:
-    names = [literal(lane_name(lane, 24)) for lane in race.lanes]
     figure.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(len(names))),
-        ticktext=names,
-        range=[len(names) - 0.5, -0.5],
+        range=[len(race.lanes) - 0.55, -0.85],
         showgrid=False,
         zeroline=False,
-        ticklabelstandoff=6,
-        tickfont={"color": INK.light, "size": 13},
+        showticklabels=False,
     )
 
 
-def _baseline_line(figure: go.Figure, speed: float) -> None:
-    figure.add_vline(x=speed, line={"color": INK.light, "width": 1.6, "dash": "dash"})
+def _baseline_line(figure: go.Figure, speed: float, lanes: int) -> None:
+    """A dash across every bar, left out where the lanes' names stand."""
+    half = BAR / 2 + 0.07
+    figure.add_scatter(
+        x=[speed, speed, None] * lanes,
+        y=[edge for row in range(lanes) for edge in (row - half, row + half, None)],
+        mode="lines",
+        line={"color": INK.light, "width": 2, "dash": "dot"},
+        hoverinfo="skip",
+        showlegend=False,
+    )
     figure.add_annotation(
         x=speed,
         y=1,
@@ -205,4 +212,4 @@ def _baseline_line(figure: go.Figure, speed: float) -> None:
 
 
 def _height(race: Race) -> int:
-    return 92 + LANE_PIXELS * max(2, len(race.lanes))
+    return 96 + LANE_PIXELS * max(2, len(race.lanes))

@@ -13,13 +13,15 @@ WHITESPACE = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥", "\u00a0": "⍽"
 FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
 
 
-def new_figure(height: int, left: int = 8, bottom: int = 44, top: int = 30) -> go.Figure:
+def new_figure(
+    height: int, left: int = 8, bottom: int = 50, top: int = 30, right: int = 12
+) -> go.Figure:
     """A figure with no data: transparent, no title, fixed height, colours of `palette`."""
     figure = go.Figure()
     figure.update_layout(
         template="none",
         height=height,
-        margin={"l": left, "r": 12, "t": top, "b": bottom},
+        margin={"l": left, "r": right, "t": top, "b": bottom},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 13, "color": INK.light},
@@ -51,7 +53,7 @@ def _axis() -> dict:
         "linecolor": GRID.light,
         "zerolinecolor": GRID.light,
         "tickfont": {"color": MUTED.light, "size": 12},
-        "title": {"font": {"color": MUTED.light, "size": 12}},
+        "title": {"font": {"color": MUTED.light, "size": 12}, "standoff": 8},
         "fixedrange": True,
         "automargin": True,
         "showline": False,
@@ -74,6 +76,12 @@ def empty_figure(message: str, height: int = 160) -> go.Figure:
         font={"color": MUTED.light, "size": 14},
     )
     return figure
+
+
+def patterned(colour: str | list[str], shape: str | list[str]) -> dict:
+    """A bar's fill: its colour, and over it the pattern that tells it from its neighbours."""
+    pattern = {"shape": shape, "fillmode": "overlay", "size": 7, "fgopacity": 0.45}
+    return {"color": colour, "pattern": pattern}
 
 
 def literal(text: str) -> str:

@@ -34,7 +34,7 @@ def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None)
     """
     tree = _tree(round_, anchor_text)
     dense = tree.rows > ROOMY_ROWS
-    figure = new_figure(_height(tree), left=10, bottom=14, top=52)
+    figure = new_figure(_height(tree), left=10, bottom=14, top=46)
     figure.update_layout(shapes=_edges(tree), hovermode="closest")
     if selected_node is not None and (place := tree.place(selected_node)):
         _add_selection(figure, place)
@@ -88,13 +88,13 @@ def _tree(round_: Round, anchor_text: str) -> Tree:
 
 def _height(tree: Tree) -> int:
     pixels = DENSE_PIXELS if tree.rows > ROOMY_ROWS else ROOMY_PIXELS
-    return 66 + round(pixels * max(tree.rows, 2))
+    return 66 + round(pixels * tree.rows)
 
 
 def _edges(tree: Tree) -> list[dict]:
     """Kept edges last, so that the verdict's path lies on top."""
     by_index = {place.index: place for place in tree.places}
-    places = sorted(tree.places[1:], key=is_kept)
+    places = sorted(tree.places[1:], key=lambda place: is_kept(place.fate))
     return [
         {
             "type": "path",
@@ -153,7 +153,7 @@ def _add_places(figure: go.Figure, round_: Round, tree: Tree, fate: str, dense: 
 
 def _written(place: Place) -> str:
     text = literal(place.label)
-    return f"<b>{text}</b>" if is_kept(place) else text
+    return f"<b>{text}</b>" if is_kept(place.fate) else text
 
 
 def _add_probabilities(figure: go.Figure, round_: Round, tree: Tree) -> None:

@@ -1,8 +1,16 @@
-"""The numbers one round was judged by: fork scores against τ, or probabilities against thresholds."""
+"""The numbers a round was judged by: scores against τ, or probabilities against thresholds."""
 
 import plotly.graph_objects as go
 
-from spork_demo.charts.figure import literal, new_figure, number, phrase, shortened, token_label
+from spork_demo.charts.figure import (
+    literal,
+    new_figure,
+    number,
+    patterned,
+    phrase,
+    shortened,
+    token_label,
+)
 from spork_demo.charts.palette import BLUE, FATES, INK
 from spork_demo.trace import Node, Round
 
@@ -57,15 +65,16 @@ def _score_chart(round_: Round) -> go.Figure:
     best = max(round_.scores, key=lambda score: score.score)
     kept = limit is not None and best.score >= limit
     fates = ["accepted" if s is best and kept else "rejected" for s in round_.scores]
-    names = [literal(_fork_label(round_, score.leaf)) for score in round_.scores]
-    figure = _judge_figure(names, "score")
+    figure = _judge_figure(
+        [_fork_label(round_, score.leaf) for score in round_.scores],
+        [score.score for score in round_.scores],
+        "score",
+    )
     figure.add_bar(
-        orientation="h",
         x=[round(score.score, 4) for score in round_.scores],
-        y=list(range(len(names))),
-        text=[f" {number(score.score)}" for score in round_.scores],
         customdata=[score.leaf for score in round_.scores],
-        **_judge_bars(fates),
+        showlegend=False,
+        **_bars(fates),
     )
     if limit is not None:
         figure.add_vline(x=limit, line={"color": INK.light, "width": 2, "dash": "dash"})
@@ -77,56 +86,62 @@ def _score_chart(round_: Round) -> go.Figure:
 
 
 def _threshold_chart(nodes: list[Node]) -> go.Figure:
-    names = [literal(token_label(node.token, node.text)) for node in nodes]
-    figure = _judge_figure(names, "probability")
-    rows = list(range(len(nodes)))
+    labels = [token_label(node.token, node.text) for node in nodes]
+    figure = _judge_figure(labels, [node.target_probability for node in nodes], "probability")
     figure.add_bar(
-        name="target probability",
-        orientation="h",
+        name="target p",
         x=[node.target_probability for node in nodes],
-        y=rows,
-        text=[f" {number(node.target_probability)}" for node in nodes],
-        customdata=rows,
-        **_judge_bars([node.fate for node in nodes]),
+        **_bars([node.fate for node in nodes]),
     )
-    for name, symbol, values, hue in (
-        ("threshold", "line-ns", [node.threshold for node in nodes], INK),
-        ("draft's confidence", "circle-open", [node.confidence for node in nodes], BLUE),
+    for name, symbol, size, values, hue in (
+        ("threshold", "line-ns", 20, [node.threshold for node in nodes], INK),
+        ("confidence", "circle-open", 11, [node.confidence for node in nodes], BLUE),
     ):
         figure.add_scatter(
             name=name,
             x=values,
-            y=rows,
+            y=list(range(len(nodes))),
             mode="markers",
-            marker={"symbol": symbol, "size": 20 if symbol == "line-ns" else 11,
-                    "color": hue.light, "line": {"color": hue.light, "width": 2.5}},
+            marker={
+                "symbol": symbol,
+                "size": size,
+                "color": hue.light,
+                "line": {"color": hue.light, "width": 2.5},
+            },
             cliponaxis=False,
             hoverinfo="x+name",
+        )
+    return figure
+
+
+def _judge_figure(names: list[str], values: list[float | None], title: str) -> go.Figure:
+    """A row a fork or token: its name at the left, its number in the right margin."""
+    figure = new_figure(110 + 30 * len(names), top=40, right=48)
+    figure.update_xaxes(range=[0, 1], tickvals=[0, 0.25, 0.5, 0.75, 1], title_text=title)
+    figure.update_yaxes(
+        tickvals=list(range(len(names))),
+        ticktext=[literal(name) for name in names],
+        range=[len(names) - 0.5, -0.5],
+        showgrid=False,
+        zeroline=False,
+        ticklabelstandoff=6,
+        tickfont={"color": INK.light, "size": 13},
+    )
+    for row, value in enumerate(values):
+        figure.add_annotation(
+            x=1, xref="paper", xanchor="left", xshift=10, y=row, text=number(value),
+            showarrow=False, font={"color": INK.light, "size": 13},
         )  # fmt: skip
     return figure
 
 
-def _judge_figure(names: list[str], title: str) -> go.Figure:
-    figure = new_figure(96 + 30 * max(2, len(names)), top=40)
-    figure.update_layout(showlegend=False)
-    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1], title_text=title)
-    figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5],
-        showgrid=False, zeroline=False, ticklabelstandoff=6, tickfont={"color": INK.light},
-    )  # fmt: skip
-    return figure
-
-
-def _judge_bars(fates: list[str]) -> dict:
+def _bars(fates: list[str]) -> dict:
     return {
+        "orientation": "h",
+        "y": list(range(len(fates))),
         "width": 0.5,
-        "textposition": "outside",
-        "cliponaxis": False,
-        "textfont": {"color": INK.light, "size": 12},
         "hoverinfo": "x+name",
-        "marker": {
-            "color": [FATES[fate].hue.light for fate in fates],
-            "pattern": {"shape": [FATES[fate].pattern for fate in fates], "fillmode": "overlay",
-                        "size": 6, "fgopacity": 0.45},
-        },
-    }  # fmt: skip
+        "marker": patterned(
+            [FATES[fate].hue.light for fate in fates], [FATES[fate].pattern for fate in fates]
+        ),
+    }

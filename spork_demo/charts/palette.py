@@ -39,6 +39,7 @@ class PhaseLook:
     pattern: str
 
 
+PAGE = Hue(LIGHT_PAGE, DARK_PAGE)
 INK = Hue("#20262D", "#E8EDF4")
 MUTED = Hue("#59636E", "#A9B4C0")
 GRID = Hue("#D5DBE1", "#3E4A58")
@@ -82,7 +83,7 @@ def lane_look(index: int) -> PhaseLook:
 
 def hues() -> dict[str, Hue]:
     """Every named colour, in a fixed order."""
-    named = {"ink": INK, "muted": MUTED, "grid": GRID, "highlight": HIGHLIGHT}
+    named = {"page": PAGE, "ink": INK, "muted": MUTED, "grid": GRID, "highlight": HIGHLIGHT}
     named |= {f"fate-{name}": look.hue for name, look in FATES.items()}
     named |= {f"phase-{name}": look.hue for name, look in PHASES.items()}
     return named | {f"lane-{index}": look.hue for index, look in enumerate(LANES)}

@@ -7,8 +7,9 @@ from spork_demo.charts.figure import (
     empty_figure,
     milliseconds,
     new_figure,
+    patterned,
 )
-from spork_demo.charts.palette import HIGHLIGHT, INK, MUTED, PHASES
+from spork_demo.charts.palette import HIGHLIGHT, INK, MUTED, PAGE, PHASES
 from spork_demo.metrics import ratio
 from spork_demo.trace import Round, Trace
 
@@ -21,8 +22,8 @@ PHASE_NAMES = ("draft", "judge", "commit", "other")
 def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> go.Figure:
     """One bar a round: its ms by phase below, the tokens it committed above.
 
-    A black tick marks what the greedy lane pays for as many tokens; bars that end under their
-    tick gained time. Points carry the round's place in the trace as customdata.
+    A tick across the bar marks what the greedy lane pays for as many tokens; a bar that ends
+    under it gained time. Points carry the round's place in the trace as customdata.
     """
     shown = _window(trace, selected)
     if not shown:
@@ -46,10 +47,9 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
                 "zerolinecolor": MUTED.light,
                 "title": {"text": "tokens", "font": {"color": MUTED.light, "size": 12}}},
     )  # fmt: skip
-    span = min(len(shown), 8)
     figure.update_xaxes(
         title_text="round", range=[shown[0] + 0.4, max(shown[-1], shown[0] + 7) + 1.6],
-        showgrid=False, zeroline=False, nticks=span + 1, tickformat="d",
+        showgrid=False, zeroline=False, tickvals=_ticks(shown),
     )  # fmt: skip
     return figure
 
@@ -99,6 +99,13 @@ def _window(trace: Trace, selected: int) -> range:
     return range(start, min(count, start + WINDOW))
 
 
+def _ticks(shown: range) -> list[int]:
+    """Round numbers to print: all of a few, else every fifth, tenth or twentieth and the first."""
+    gap = next((gap for gap in (1, 5, 10) if len(shown) <= 10 * gap), 20)
+    numbers = [place + 1 for place in shown]
+    return [n for n in numbers if n % gap == 0 or n == numbers[0]]
+
+
 def _most(rounds: list[Round]) -> int:
     return max(1, *(len(round_.committed) for round_ in rounds))
 
@@ -112,15 +119,7 @@ def _add_phases(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
             x=[place + 1 for place in shown],
             y=[round(value, 3) for value in values],
             customdata=list(shown),
-            marker={
-                "color": look.hue.light,
-                "pattern": {
-                    "shape": look.pattern,
-                    "fillmode": "overlay",
-                    "size": 6,
-                    "fgopacity": 0.45,
-                },
-            },
+            marker=patterned(look.hue.light, look.pattern),
             hoverinfo="text",
             hovertext=[f"{phase} {value:.1f} ms" for value in values],
         )
@@ -129,24 +128,22 @@ def _add_phases(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
 def _add_greedy_price(
     figure: go.Figure, shown: range, rounds: list[Round], price: float | None
 ) -> None:
+    """A tick across each bar, drawn twice: a wide one in the page's colour sets it off the bar."""
     if not price:
         return
-    values = [price * len(round_.committed) * 1000 for round_ in rounds]
-    figure.add_scatter(
-        name="greedy's price",
-        x=[place + 1 for place in shown],
-        y=[round(value, 3) for value in values],
-        customdata=list(shown),
-        mode="markers",
-        marker={
-            "symbol": "line-ew",
-            "size": 12 if len(shown) < 50 else 7,
-            "color": INK.light,
-            "line": {"color": INK.light, "width": 2.5},
-        },
-        hoverinfo="text",
-        hovertext=[f"greedy pays {value:.1f} ms for as many" for value in values],
-    )
+    x = [edge for place in shown for edge in (place + 0.55, place + 1.45, None)]
+    levels = [round(price * len(round_.committed) * 1000, 3) for round_ in rounds]
+    y = [edge for level in levels for edge in (level, level, None)]
+    for hue, width in ((PAGE, 6), (INK, 2.5)):
+        figure.add_scatter(
+            name="greedy's price",
+            x=x,
+            y=y,
+            mode="lines",
+            line={"color": hue.light, "width": width},
+            hoverinfo="skip",
+            showlegend=hue is INK,
+        )
 
 
 def _add_tokens(figure: go.Figure, shown: range, rounds: list[Round]) -> None:

@@ -1,4 +1,8 @@
-"""Where each node of a proposal tree stands: depth to the right, siblings below one another."""
+"""Where each node of a proposal tree stands: depth to the right, siblings below one another.
+
+What was committed runs straight along the top line, so that it reads as text; what was not hangs
+below, each fork on a line of its own.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +30,7 @@ class Place:
     label: str
     depth: int
     x: float
-    y: float
+    y: int
     half: float
 
 
@@ -58,7 +62,7 @@ def lay_out(round_: Round, anchor: str, labels: Sequence[str], own: Sequence[str
     """
     branches = _branches(round_, anchor, labels, own)
     children: dict[int, list[int]] = {branch.index: [] for branch in branches}
-    for branch in branches[1:]:
+    for branch in sorted(branches[1:], key=lambda branch: not is_kept(branch.fate)):
         children[branch.parent].append(branch.index)
     rows = _rows(children)
     xs, halves, width = _columns(branches)
@@ -95,22 +99,16 @@ def _branches(
     return branches
 
 
-def _rows(children: dict[int, list[int]]) -> dict[int, float]:
-    """A line of its own for every leaf, top down; a parent stands at the middle of its children."""
-    rows: dict[int, float] = {}
+def _rows(children: dict[int, list[int]]) -> dict[int, int]:
+    """The line of every node: its first child's, so that only later children start new ones."""
+    rows: dict[int, int] = {}
     line = 0
-    stack = [(ANCHOR, False)]
+    stack = [(ANCHOR, 0)]
     while stack:
-        index, below_done = stack.pop()
-        below = children[index]
-        if not below:
-            rows[index] = float(line)
-            line += 1
-        elif below_done:
-            rows[index] = (rows[below[0]] + rows[below[-1]]) / 2
-        else:
-            stack.append((index, True))
-            stack += [(child, False) for child in reversed(below)]
+        index, nth = stack.pop()
+        line += nth > 0
+        rows[index] = line
+        stack += [(child, nth) for nth, child in reversed(list(enumerate(children[index])))]
     return rows
 
 
@@ -140,6 +138,6 @@ def edge_path(start: Place, end: Place) -> str:
     )
 
 
-def is_kept(place: Place) -> bool:
-    """Whether the token was committed, drafted or not."""
-    return place.fate in FATES and place.fate not in ("rejected", "cut")
+def is_kept(fate: str) -> bool:
+    """Whether a token of this fate was committed."""
+    return fate in FATES and fate not in ("rejected", "cut")

@@ -159,10 +159,12 @@ def _ending(trace: Trace, round_: Round, kept: Sequence[Node]) -> str:
     if not own:
         return _stopped(trace, round_)
     token = own[-1]
-    wrote = f"{named(token)}{with_probability(token)}"
+    p = token.target_probability
+    told = f"{token.fate}, p {number(p)}" if p is not None else token.fate
+    wrote = f"{named(token)} ({told})"
     refused = refused_nodes(round_)
     if not refused:
-        return f", then added {wrote} as bonus" if kept else f" and added {wrote}"
+        return f"{', then' if kept else ' and'} added {wrote}"
     names = " or ".join(named(node) for node in refused[:3])
     if len(refused) > 3:
         names += f" or {len(refused) - 3} more"

@@ -33,12 +33,14 @@ class InsideParts:
     scrubber: gr.Slider
     told: gr.HTML
     tree: gr.HTML
+    judge_column: gr.Column
     judge: gr.HTML
     cost: gr.HTML
 
     @property
-    def outputs(self) -> list[gr.components.Component]:
-        return [self.lane, self.scrubber, self.told, self.tree, self.judge, self.cost]
+    def outputs(self) -> list[gr.blocks.Block]:
+        judged_by = [self.judge_column, self.judge]
+        return [self.lane, self.scrubber, self.told, self.tree, *judged_by, self.cost]
 
     def show(self, race: Race | None, lane_index: int, round_index: int) -> tuple[Any, ...]:
         """Values of `outputs` for one round; numbers out of range are brought into it."""
@@ -54,17 +56,21 @@ def build_inside(race_state: gr.State) -> InsideParts:
     """Lay the tab out and connect it; `race_state` holds the Race on the page."""
     lane = gr.Radio([], label="Lane", interactive=True, elem_id="inside-lane")
     with gr.Row(equal_height=True, elem_id="inside-scrub"):
-        previous = gr.Button("← Previous", min_width=110, scale=0, elem_id="inside-previous")
         scrubber = gr.Slider(
-            1, 2, 1, step=1, label="Round", interactive=True, scale=8, elem_id="inside-round"
-        )
-        following = gr.Button("Next →", min_width=110, scale=0, elem_id="inside-next")
+            1, 2, 1, step=1, label="Round", interactive=True, scale=6, min_width=300,
+            elem_id="inside-round",
+        )  # fmt: skip
+        with gr.Column(scale=2, min_width=270), gr.Row(equal_height=True):
+            previous = gr.Button("← Previous", min_width=120, elem_id="inside-previous")
+            following = gr.Button("Next →", min_width=120, elem_id="inside-next")
     told = round_text(message_value(NO_RACE), elem_id="inside-told")
     tree = plotly_view(elem_id="inside-tree", padding=False)
     with gr.Row():
-        judge = plotly_view(elem_id="inside-judge", visible=False, min_width=320)
-        cost = plotly_view(elem_id="inside-cost", min_width=320)
-    parts = InsideParts(lane, scrubber, told, tree, judge, cost)
+        with gr.Column(min_width=320, visible=False) as judge_column:
+            judge = plotly_view(elem_id="inside-judge")
+        with gr.Column(min_width=320):
+            cost = plotly_view(elem_id="inside-cost")
+    parts = InsideParts(lane, scrubber, told, tree, judge_column, judge, cost)
     _connect(parts, race_state, previous, following)
     return parts
 
@@ -127,21 +133,14 @@ def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[
             verdict(trace, place, race.baseline),
         ),
         tree_payload(trace, place),
-        _judge_update(trace, trace.rounds[place]),
+        *_judge_values(trace, trace.rounds[place]),
         _cost_payload(trace, place, race.baseline),
     )  # fmt: skip
 
 
 def _nothing(choice: Any, message: str) -> tuple[Any, ...]:
     scrubber = gr.update(maximum=2, value=1, label="Round")
-    return (
-        choice,
-        scrubber,
-        message_value(message),
-        None,
-        gr.update(value=None, visible=False),
-        None,
-    )
+    return choice, scrubber, message_value(message), None, gr.update(visible=False), None, None
 
 
 def tree_of(
@@ -182,14 +181,15 @@ def _within(index: int, count: int) -> int:
     return max(0, min(int(index), count - 1))
 
 
-def _judge_update(trace: Trace, round_: Round) -> Any:
+def _judge_values(trace: Trace, round_: Round) -> tuple[Any, str | None]:
+    """Whether the judge's column is there, and its chart."""
     figure = judged.judge_chart(round_)
     if figure is None:
-        return gr.update(value=None, visible=False)
+        return gr.update(visible=False), None
     title = "Fork scores against τ" if round_.scores else "Each token against its threshold"
     caption = AT_TEMPERATURE_0 if trace.settings.greedy and not round_.scores else ""
     value = payload(figure, judged.judge_alt(round_), title=title, caption=caption)
-    return gr.update(value=value, visible=True)
+    return gr.update(visible=True), value
 
 
 def _cost_payload(trace: Trace, place: int, baseline: Trace | None) -> str:

@@ -15,7 +15,7 @@ import gradio as gr
 import plotly
 import plotly.graph_objects as go
 
-from spork_demo.charts.palette import DARK
+from spork_demo.charts.palette import DARK, PAGE
 
 SCRIPT = Path(__file__).resolve().parents[2] / "assets" / "plotly_view.js"
 LIBRARY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -60,13 +60,14 @@ STYLE = """
   background: transparent; border: 1px solid var(--border-color-primary); color: inherit; }
 .pv-scroll { overflow: hidden; }
 .pv-scroll[data-scrolls] { overflow: auto; }
-.pv-caption { font-size: 14px; line-height: 1.45; color: inherit; }
+.pv-caption { font-size: 14px; margin-top: 4px; line-height: 1.45; color: inherit; }
 .pv-words, .pv-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden;
   clip-path: inset(50%); white-space: nowrap; }
 .plotly-view[data-state="words"] .pv-words { position: static; width: auto; height: auto;
   clip-path: none; white-space: normal; }
 .pv-table { overflow: auto; max-height: 332px; margin-top: 10px; }
-.pv-table table { border-collapse: collapse; border: 0; font-size: 13px; min-width: 100%; margin: 0; }
+.pv-table table { border-collapse: collapse; border: 0; min-width: 100%; margin: 0;
+  font-size: 13px; }
 .pv-table tr, .pv-table th, .pv-table td { border: 0; }
 .pv-table th, .pv-table td { text-align: left; padding: 2px 12px; white-space: nowrap;
   border-bottom: 1px solid var(--border-color-primary); font-variant-numeric: tabular-nums;
@@ -130,6 +131,7 @@ def payload(
         "min_width": min_width,
         "max_height": max_height,
         "dark": DARK,
+        "page": PAGE.light,
     }
     # No "<" leaves here, so that nothing on the way to the page can take text for a tag.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

@@ -20,6 +20,27 @@ from spork_demo.ui.plotly_view import head, payload, plotly_view  # noqa: E402
 RACES = {"handmade": handmade_race, "hostile": hostile_race, "empty": lambda: Race("", ())}
 
 
+def race_charts(race: Race) -> dict[str, str]:
+    """Payloads of the charts that compare lanes."""
+    return {
+        "speed": payload(
+            comparison.speed_chart(race), comparison.speed_alt(race), title="Decode speed"
+        ),
+        "phases": payload(
+            comparison.phase_chart(race),
+            comparison.phase_alt(race),
+            title="What a token costs",
+            caption=comparison.prefill_sentence(race),
+        ),
+        "acceptance": payload(
+            acceptance.acceptance_chart(race),
+            acceptance.acceptance_alt(race),
+            title="How far drafts are accepted",
+            caption=acceptance.acceptance_caption(race),
+        ),
+    }
+
+
 def build_page(race: Race) -> gr.Blocks:
     """Two tabs; the charts of the race stand in the one that is not selected first."""
     with gr.Blocks(title="Inside", fill_width=True, analytics_enabled=False) as page:
@@ -27,30 +48,9 @@ def build_page(race: Race) -> gr.Blocks:
         with gr.Tab("Inside a round"):
             parts = build_inside(state)
         with gr.Tab("Charts"), gr.Row():
-            plotly_view(
-                payload(
-                    comparison.speed_chart(race), comparison.speed_alt(race), title="Decode speed"
-                ),
-                elem_id="speed", min_width=380,
-            )  # fmt: skip
-            plotly_view(
-                payload(
-                    comparison.phase_chart(race),
-                    comparison.phase_alt(race),
-                    title="What a token costs",
-                    caption=comparison.prefill_sentence(race),
-                ),
-                elem_id="phases", min_width=380,
-            )  # fmt: skip
-            plotly_view(
-                payload(
-                    acceptance.acceptance_chart(race),
-                    acceptance.acceptance_alt(race),
-                    title="How far drafts are accepted",
-                    caption=acceptance.acceptance_caption(race),
-                ),
-                elem_id="acceptance", min_width=380,
-            )  # fmt: skip
+            for name, value in race_charts(race).items():
+                with gr.Column(min_width=320):
+                    plotly_view(value, elem_id=name)
         page.load(parts.refresh, state, parts.outputs, queue=False, api_visibility="private")
     return page
 
