@@ -9,7 +9,7 @@ from spork_demo.charts.palette import GRID, INK, MUTED
 from spork_demo.trace import Trace
 
 ELLIPSIS = "…"
-WHITESPACE = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥", "\u00a0": "⍽", "\u3000": "□"}
+WHITESPACE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽", "\u3000": "□"}
 FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
 
 

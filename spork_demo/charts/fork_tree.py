@@ -13,7 +13,7 @@ from spork_demo.charts.figure import (
     token_label,
     visible,
 )
-from spork_demo.charts.palette import FATES, HIGHLIGHT, INK, MUTED
+from spork_demo.charts.palette import FATES, INK, MUTED
 from spork_demo.charts.tree_layout import ANCHOR, Place, Tree, edge_path, is_kept, lay_out
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Node, Round, Token
@@ -45,7 +45,7 @@ def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None)
     _add_scores(figure, round_, tree)
     side = 150 if round_.scores else 12
     figure.update_xaxes(visible=False, range=[-12, tree.width + side])
-    figure.update_yaxes(visible=False, range=[tree.rows - 0.4, -0.6])
+    figure.update_yaxes(visible=False, range=[tree.rows - 0.4, -1.1 if dense else -0.6])
     return figure
 
 
@@ -115,7 +115,7 @@ def _add_selection(figure: go.Figure, place: Place) -> None:
         x=[place.x],
         y=[place.y],
         mode="markers",
-        marker={"size": 34, "color": HIGHLIGHT.light, "line": {"color": INK.light, "width": 2}},
+        marker={"symbol": "circle-open", "size": 24, "color": INK.light, "line": {"width": 2.5}},
         hoverinfo="skip",
         showlegend=False,
     )

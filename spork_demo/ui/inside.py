@@ -55,12 +55,12 @@ class InsideParts:
 def build_inside(race_state: gr.State) -> InsideParts:
     """Lay the tab out and connect it; `race_state` holds the Race on the page."""
     lane = gr.Radio([], label="Lane", interactive=True, elem_id="inside-lane")
-    with gr.Row(equal_height=True, elem_id="inside-scrub"):
+    with gr.Row(elem_id="inside-scrub"):
         scrubber = gr.Slider(
             1, 2, 1, step=1, label="Round", interactive=True, scale=6, min_width=300,
             elem_id="inside-round",
         )  # fmt: skip
-        with gr.Column(scale=2, min_width=270), gr.Row(equal_height=True):
+        with gr.Column(scale=2, min_width=270), gr.Row():
             previous = gr.Button("← Previous", min_width=120, elem_id="inside-previous")
             following = gr.Button("Next →", min_width=120, elem_id="inside-next")
     told = round_text(message_value(NO_RACE), elem_id="inside-told")

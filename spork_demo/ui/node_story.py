@@ -61,6 +61,15 @@ def _fate_story(settings: Settings, round_: Round, node: Node, score: ForkScore 
         own = added(round_)
         instead = f" and wrote {named(own[-1])} instead" if own else ""
         return f"Rejected: the target did not take it{refusal(settings, node)}{instead}."
+    return _passed_by(round_, node)
+
+
+def _passed_by(round_: Round, node: Node) -> str:
+    """A token that was left behind because the kept path had already turned away from it."""
+    chosen = [kept for kept in round_.nodes if kept.fate == "accepted"]
+    beside = next((kept for kept in chosen if kept.parent == node.parent), None)
+    if beside:
+        return f"Rejected: the target went on with {named(beside)} at this place."
     return "Rejected: a token before it in its fork was not kept, so it could not be either."
 
 

@@ -14,11 +14,11 @@ SCRIPT = Path(__file__).resolve().parents[2] / "assets" / "round_text.js"
 BEFORE_CHARACTERS = 700
 ELLIPSIS = "… "
 LINES = {
-    "plain": "1px dotted",
-    "accepted": "3px solid",
-    "bonus": "4px double",
-    "correction": "3px dashed",
-    "fallback": "3px dotted",
+    "plain": "none",
+    "accepted": "underline solid 2.5px",
+    "bonus": "underline double 2px",
+    "correction": "underline wavy 1.5px",
+    "fallback": "underline dashed 2px",
 }
 TEMPLATE = '<section class="round-text"></section>'
 STYLE = """
@@ -34,10 +34,11 @@ STYLE = """
 .rt-glyph { font-size: 10px; margin-right: 2px; vertical-align: 2px; }
 .rt-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 """ + "\n".join(
-    f".rt-{name} {{ border-bottom: {LINES[name]} var(--fate-{name}, {FATES[name].hue.light});"
-    f" background: var(--fate-{name}-wash, transparent); }}\n"
+    f".rt-{name} {{ background: var(--fate-{name}-wash, transparent); text-decoration: {line};"
+    f" text-decoration-color: var(--fate-{name}, {FATES[name].hue.light});"
+    f" text-underline-offset: 4px; }}\n"
     f".rt-{name} .rt-glyph {{ color: var(--fate-{name}, {FATES[name].hue.light}); }}"
-    for name in LINES
+    for name, line in LINES.items()
 )
 
 
