@@ -1,20 +1,39 @@
 """Read the Spacefile, put the page up on recorded races, load the model behind it."""
 
+import logging
+import sys
 from pathlib import Path
 
 from spork_demo.host import DeferredHost, Host
-from spork_demo.spacefile import read_spacefile
-from spork_demo.trace_file import read_races
-from spork_demo.ui.page import build_page, launch_options
+from spork_demo.spacefile import Spacefile, SpacefileError, read_spacefile
+from spork_demo.trace_file import TraceError, read_races
+from spork_demo.ui.page import build_page, launch_options, queue_options
 
 ROOT = Path(__file__).resolve().parent
-SPACEFILE = read_spacefile(ROOT / "Spacefile")
 
 
-def local_host() -> Host:
+def local_host(spacefile: Spacefile) -> Host:
     """The engine on this machine, its default pair loading in the background."""
     from spork_demo.runtime import LocalHost  # noqa: PLC0415 - torch must not delay the page
 
-    host = LocalHost(SPACEFILE)
+    host = LocalHost(spacefile)
     host.start()
     return host
+
+
+def main() -> None:
+    """Serve the page until stopped."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    try:
+        spacefile = read_spacefile(ROOT / "Spacefile")
+        recorded = read_races(ROOT / "assets" / "traces")
+    except (SpacefileError, TraceError) as error:
+        sys.exit(str(error))
+    host = DeferredHost(lambda: local_host(spacefile))
+    host.start()
+    page = build_page(host, spacefile.limits, spacefile.presets, recorded)
+    page.queue(**queue_options(spacefile.limits)).launch(**launch_options(spacefile.limits))
+
+
+if __name__ == "__main__":
+    main()
