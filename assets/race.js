@@ -313,10 +313,17 @@
       if (!this.head) return this.empty();
       const running = this.lanes.some((lane) => !lane.ended);
       const ended = this.live && !running;
-      this.live = running;
+      this.live = running && !this.head.recorded;
       if (news.length) this.paint();
+      if (fresh && this.live) this.reveal();
       if (ended) this.announce();
       return undefined;
+    }
+
+    /* On a small screen Run is far above the lanes. */
+    reveal() {
+      if (this.root.getBoundingClientRect().top < window.innerHeight * 0.7) return;
+      this.root.scrollIntoView({ block: "start", behavior: calm() ? "auto" : "smooth" });
     }
 
     take(line) {

@@ -212,14 +212,13 @@ def build_knobs(limits: Limits) -> dict[str, Component]:
 
 def _knob(name: str, limits: Limits) -> Component:
     knob = KNOBS[name]
-    title = name.replace("_", " ")
     common = {
-        "label": title if knob.symbol in title.split() else f"{knob.symbol} · {title}",
+        "label": words.KNOB_LABELS[name],
         "info": knob.meaning,
         "value": knob.default,
         "step": knob.step,
         "elem_id": f"knob-{name}",
-        "min_width": 200,
+        "min_width": 180,
     }
     if name in TYPED:
         return _unchecked(gr.Number(**common))
@@ -233,10 +232,10 @@ def _choice(name: str) -> Component:
     return _unchecked(
         gr.Radio(
             [(text, value) for value, text in words.CHOICE_NAMES[name].items()],
-            value=Settings.__dataclass_fields__[name].default,
+            value=getattr(Settings(), name),
             label=words.CHOICE_LABELS[name],
             elem_id=f"knob-{name}",
-            min_width=200,
+            min_width=180,
         )
     )
 

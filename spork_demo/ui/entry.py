@@ -4,6 +4,7 @@ Sliders, menus and the API let NaN, null, text and huge numbers through, so noth
 every refusal is an EntryError with one sentence.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def read_entry(values: Mapping[str, Any], limits: Limits, presets: Sequence[Pres
     """Check `values` (parameter name to widget value) and return the run they describe."""
     prompt = _prompt(values.get("prompt"), limits)
     count = _lane_count(values.get("lanes"), limits)
-    shared = {name: values[name] for name in SHARED_FIELDS if name in values}
+    shared = {name: _no_giant(values[name]) for name in SHARED_FIELDS if name in values}
     lanes = []
     labels = []
     for place in range(1, count + 1):
@@ -136,6 +137,12 @@ def lane_label(place: int, lane: Settings, own: Mapping[str, Any]) -> str:
         parts.append(words.RULES_SHORT[lane.rules])
     parts += [f"{KNOBS[n].symbol if n in KNOBS else n}={v}" for n, v in own.items()]
     return " ".join(parts)
+
+
+def _no_giant(value: Any) -> Any:
+    """A whole number too large for a float becomes infinity, which the settings refuse."""
+    giant = isinstance(value, int) and abs(value) > 2**64
+    return math.inf if giant else value
 
 
 def _prompt(value: Any, limits: Limits) -> str:

@@ -85,10 +85,10 @@ class Desk:
             film.cut("failed", words.RUN_FAILED)
         yield film.last()
 
-    def stop(self, race: Race | None) -> Frame:
-        """After the run was cancelled: keep what it had, its open lanes marked stopped."""
+    def settle(self, race: Race | None) -> Frame:
+        """After a run has ended in any way: where Stop cut it off, close its open lanes."""
         if race is None or race.recorded or not unfinished(race):
-            return gr.skip(), gr.skip(), notice(words.NOTHING_TO_STOP)
+            return gr.skip(), gr.skip(), gr.skip()
         race, _ = halted(race, "stopped")
         return race_lines(race), race, notice(words.STOPPED)
 
@@ -113,7 +113,7 @@ class Desk:
         if not whole or not 0 <= place < len(self.recorded):
             return gr.skip(), gr.skip(), notice(words.UNKNOWN_RECORDING, "refused")
         race = self.recorded[place]
-        return race_lines(race), race, ""
+        return race_lines(race), race, notice(words.OPENING)
 
 
 class Film:

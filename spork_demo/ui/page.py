@@ -143,7 +143,7 @@ def _race_tab(
             count, lanes = build_lanes(limits, presets)
         with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
             shared = build_knobs(limits)
-    notice = gr.HTML("" if first else said(words.NO_RACE), elem_id="notice")
+    notice = gr.HTML(said(words.OPENING if first else words.NO_RACE), elem_id="notice")
     view = race_view(race_lines(first) if first else "")
     charts = build_charts(first)
     with gr.Row(elem_id="race-files"):
@@ -203,7 +203,9 @@ def _wire_race(
         show_progress_on=[tab.notice],
         api_name="race",
     )
-    stop = tab.stop.click(desk.stop, race, frame, cancels=[run], api_name="stop", **LIGHT)
+    tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
+    # The browser fires this once a run has ended, also by Stop, and only after the cancel.
+    ended = run.then(desk.settle, race, frame, api_name="settle", **LIGHT)
     upload = tab.upload.upload(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
     chosen = tab.recordings.input(
         desk.recording, tab.recordings, frame, api_name="recording", **LIGHT
@@ -214,7 +216,7 @@ def _wire_race(
         file = race_file(current, tab.download.GRADIO_CACHE)
         return [*chart_values(current), file, *inside.refresh(current)]
 
-    for name, event in (("run", run), ("stop", stop), ("upload", upload), ("recording", chosen)):
+    for name, event in (("run", ended), ("upload", upload), ("recording", chosen)):
         event.then(refresh, race, results, api_name=f"results_after_{name}", **LIGHT)
     page.load(refresh, race, results, api_name="results_on_load", **LIGHT)
 

@@ -7,9 +7,8 @@ HEADING = "Watch a language model decode faster"
 INTRO = (
     "A language model writes one token at a time, each with a full pass through the model. "
     "**Speculative decoding** guesses several tokens cheaply and checks them all in one pass. "
-    "Watch several methods decode the same prompt side by side; colours and underlines tell how "
-    "each token came to be. **Replay** plays the recorded race at its true relative speed; "
-    "**Run** decodes a prompt of yours."
+    "Watch several methods decode the same prompt side by side: colours and underlines tell how "
+    "each token came to be."
 )
 
 TAB_RACE = "Race"
@@ -56,6 +55,22 @@ CHOICE_NAMES = {
     "fork_shape": {"tree": "tree, grown best first", "forks": "K forks of 1 + M, as the article"},
     "fork_sampling": {"greedy": "most probable token", "top_p": "sampled within top-p"},
 }
+KNOB_LABELS = {
+    "fork_width": "K · fork width",
+    "fork_depth": "M · fork depth",
+    "node_budget": "nodes · budget of a tree",
+    "draft_length": "γ · draft length",
+    "accept_threshold": "τ · accept threshold",
+    "min_threshold": "min threshold",
+    "max_threshold": "max threshold",
+    "verifier_layers": "N · verifier layers",
+    "temperature": "T · temperature",
+    "top_p": "top-p",
+    "top_k": "top-k",
+    "seed": "seed",
+    "max_new_tokens": "new tokens",
+    "ngram_order": "n · n-gram order",
+}
 CHOICE_LABELS = {"fork_shape": "Fork shape", "fork_sampling": "Forks go on with"}
 
 FATE_WORDS = {
@@ -96,7 +111,7 @@ VIEW = {
     "target_probability": "target probability",
     "draft_probability": "draft probability",
     "confidence": "confidence",
-    "margin": "margin of the top logit",
+    "margin": "logit margin",
     "open_round": "Open this round",
     "close": "Close",
     "finished": "Race finished.",
@@ -125,7 +140,6 @@ NOT_READY = "The model is not ready yet, so this run cannot start: {message} You
 NO_MODEL = "No model can run here: {message} Recorded races still replay."
 RUN_FAILED = "The run failed on the server and was ended. The text so far is kept; try again."
 STOPPED = "Stopped. The text so far is kept and can be inspected."
-NOTHING_TO_STOP = "Nothing was running here."
 FINISHED = "Finished. Point at a token, or press Tab and the arrow keys, to inspect it."
 RUNNING = "Running live…"
 TIME_LIMIT = "The run reached this page's limit of {seconds} seconds; the text so far is kept."
@@ -133,6 +147,10 @@ UPLOADED = "Loaded the file: {title}. It replays exactly as it was recorded."
 UPLOAD_UNREADABLE = "The file could not be read. The current race is kept."
 UPLOAD_TOO_LARGE = "The file is larger than this page's limit of {limit} MB."
 UPLOAD_KEPT = "{reason} The current race is kept."
+OPENING = (
+    "This is a recorded race. Press Replay to watch it at its true relative speed, or write a "
+    "prompt and press Run."
+)
 NO_RACE = "There is no race yet. Write a prompt and press Run."
 UNKNOWN_RECORDING = "There is no such recorded race."
 

@@ -10,10 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race, with_texts  # noqa: E402
-
 from spork_demo.host import Status  # noqa: E402
 from spork_demo.ui.page import build_page, launch_options, queue_options  # noqa: E402
+from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race, with_texts  # noqa: E402
 
 HOSTILE = (
     "<b>bold</b>", "&amp;", '"', "${1+1}", "{{x}}", "\t", "  two", "\n", "`",
