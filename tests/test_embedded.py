@@ -10,11 +10,18 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
-from wheel_lab import GGUF, Lab, assert_one_plain_sentence, fake_convert, make_lab, unreachable_hub
 
 from spork_demo.models.embedded import HUB_ID, Recipe, copy_from_hub, default_cache_dir, is_complete
 from spork_demo.models.embedded import prepare as prepare_embedded
 from spork_demo.models.progress import Progress
+from tests.wheel_lab import (
+    GGUF,
+    Lab,
+    assert_one_plain_sentence,
+    fake_convert,
+    make_lab,
+    unreachable_hub,
+)
 
 
 @pytest.fixture
@@ -201,8 +208,8 @@ def test_two_processes_fetch_once(lab):
     program = f"""
 import sys
 from pathlib import Path
-sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent)]!r}
-from wheel_lab import lab_in
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from tests.wheel_lab import lab_in
 print(lab_in(Path({str(lab.home)!r})).prepare())
 """
     command = [sys.executable, "-c", program]

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_checkpoints import SIZES, saved, tiny_llama, tiny_tokenizer
 from tokenizers import normalizers, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
@@ -29,6 +28,7 @@ from spork_demo.models.pair import (
     load_pair,
 )
 from spork_demo.spacefile import ModelRef, PairSpec
+from tests.tiny_checkpoints import SIZES, saved, tiny_llama, tiny_tokenizer
 
 
 def load(target: ModelRef, draft: ModelRef | None = None, **changes: object) -> Pair:

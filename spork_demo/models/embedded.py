@@ -166,7 +166,7 @@ def _obtain(work: Path, staged: Path, report: Report, recipe: Recipe) -> str:
         except Exception as hub_error:
             raise ModelUnavailable(
                 f"The default model could not be fetched: {error}, "
-                "and the model hub did not deliver it either."
+                "and neither did the model hub; check the network."
             ) from hub_error
         return "hub"
     report(Progress("convert", 0, gguf.stat().st_size, "Unpacking the model, once."))
