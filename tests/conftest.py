@@ -1,4 +1,4 @@
-"""What every test shares: one torch thread, and the embedded model on disk."""
+"""What every test shares: one torch thread, and the embedded model, on disk and loaded."""
 
 from pathlib import Path
 
@@ -6,6 +6,9 @@ import pytest
 import torch
 
 from spork_demo.models.embedded import prepare
+from spork_demo.models.pair import load_pair
+from spork_demo.runtime import Engine
+from spork_demo.spacefile import ModelRef, PairSpec
 
 torch.set_num_threads(1)  # tiny models: handing work between threads costs more than it saves
 
@@ -14,3 +17,9 @@ torch.set_num_threads(1)  # tiny models: handing work between threads costs more
 def embedded_folder() -> Path:
     """The embedded model's checkpoint, fetched on the first run on a machine."""
     return prepare()
+
+
+@pytest.fixture(scope="session")
+def engine(embedded_folder: Path) -> Engine:
+    """The embedded model in float32, loaded once."""
+    return Engine(load_pair(PairSpec("embedded", ModelRef("folder", str(embedded_folder)))))

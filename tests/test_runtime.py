@@ -1,0 +1,157 @@
+"""The host: one device, many visitors, runs that stop when they are told to."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from spork_demo.host import DeferredHost, RunRefusedError
+from spork_demo.runtime import LocalHost
+from spork_demo.settings import Settings
+from spork_demo.spacefile import read_spacefile
+from spork_demo.trace import LaneEvent, Race, Round, advance
+
+SPACEFILE = read_spacefile(Path(__file__).resolve().parent.parent / "Spacefile")
+LANES = (Settings(max_new_tokens=8), Settings(method="spork", max_new_tokens=8))
+LABELS = ("Greedy", "SPORK")
+
+
+@pytest.fixture
+def host(engine):
+    """A host whose pair is already loaded."""
+    ready = LocalHost(SPACEFILE)
+    ready._engines = {SPACEFILE.pairs[0].name: engine}
+    return ready
+
+
+def finish(events) -> Race:
+    race = next(events)
+    for news in events:
+        race = advance(race, news)
+    return race
+
+
+def test_a_race_comes_as_an_empty_race_and_then_events(host):
+    events = host.race("Hello", LANES, LABELS)
+    race = next(events)
+    assert isinstance(race, Race)
+    assert [lane.label for lane in race.lanes] == list(LABELS)
+    assert race.lanes[1].settings.drafter == "ngram"
+    assert isinstance(next(events), LaneEvent)
+    events.close()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "lanes", "words"),
+    [
+        ("", LANES, "empty"),
+        (" \n ", LANES, "empty"),
+        ("word " * 5000, LANES, "limit"),
+        ("Hello", (Settings(method="dspark"),), "Exact DSpark"),
+        ("Hello", (Settings(method="speculative", drafter="draft_model"),), "no draft model"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_a_sentence(host, prompt, lanes, words):
+    with pytest.raises(RunRefusedError, match=words):
+        next(host.race(prompt, lanes, LABELS[: len(lanes)]))
+    assert host._device.acquire(blocking=False)
+
+
+def test_an_unknown_pair_is_refused(host):
+    with pytest.raises(RunRefusedError, match="not loaded"):
+        next(host.race("Hello", LANES, LABELS, pair="../../etc"))
+
+
+def test_before_the_model_is_loaded_a_run_is_told_why():
+    with pytest.raises(RunRefusedError, match="not been asked"):
+        next(LocalHost(SPACEFILE).race("Hello", LANES, LABELS))
+
+
+def test_stopping_frees_the_device_at_once_and_the_next_run_is_as_ever(host):
+    wanted = finish(host.race("Hello", LANES, LABELS))
+    events = host.race("Count to ten.", LANES, LABELS)
+    rounds = 0
+    for event in events:
+        rounds += isinstance(event, LaneEvent) and isinstance(event.event, Round)
+        if rounds == 3:
+            break
+    begin = time.perf_counter()
+    events.close()
+    assert time.perf_counter() - begin < 2
+    assert not host._device.locked()
+    again = finish(host.race("Hello", LANES, LABELS))
+    assert [lane.ids for lane in again.lanes] == [lane.ids for lane in wanted.lanes]
+
+
+def test_two_visitors_take_turns_and_do_not_see_each_other(host):
+    prompts = ("Say the word apple.", "Say the word river.")
+    alone = [finish(host.race(prompt, LANES, LABELS)) for prompt in prompts]
+    together: dict[int, Race] = {}
+
+    def visit(place):
+        together[place] = finish(host.race(prompts[place], LANES, LABELS))
+
+    visitors = [threading.Thread(target=visit, args=(place,)) for place in range(2)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join(timeout=60)
+    for place in range(2):
+        assert together[place].lanes[0].prompt == prompts[place]
+        assert [lane.ids for lane in together[place].lanes] == [
+            lane.ids for lane in alone[place].lanes
+        ]
+
+
+def test_a_failed_load_is_told_and_recordings_go_on(monkeypatch):
+    from spork_demo import runtime
+    from spork_demo.models.progress import ModelUnavailable
+
+    def unreachable(spec, report):
+        raise ModelUnavailable("The model could not be fetched: there is no network.")
+
+    monkeypatch.setattr(runtime, "load_pair", unreachable)
+    host = LocalHost(SPACEFILE)
+    host._load_default()
+    assert host.status().failed
+    assert "no network" in host.status().message
+    with pytest.raises(RunRefusedError, match="no network"):
+        next(host.race("Hello", LANES, LABELS))
+
+
+def test_the_page_can_ask_before_the_engine_is_built(host):
+    gate = threading.Event()
+
+    def build():
+        gate.wait(10)
+        return host
+
+    deferred = DeferredHost(build)
+    deferred.start()
+    assert not deferred.status().ready
+    with pytest.raises(RunRefusedError, match="Starting"):
+        next(deferred.race("Hello", LANES, LABELS))
+    gate.set()
+    for _ in range(100):
+        if deferred.pairs():
+            break
+        time.sleep(0.05)
+    assert deferred.pairs()[0].layers == 30
+
+
+def test_an_engine_that_cannot_start_is_told_without_details():
+    def build():
+        raise ImportError("/secret/path")
+
+    deferred = DeferredHost(build)
+    deferred._run()
+    assert deferred.status().failed
+    assert "secret" not in deferred.status().message
+
+
+def test_threads_of_torch_are_left_alone(host):
+    before = torch.get_num_threads()
+    finish(host.race("Hello", LANES, LABELS))
+    assert torch.get_num_threads() == before
