@@ -63,6 +63,15 @@ def _parser() -> _Parser:
     record.set_defaults(command=_record)
     record.add_argument("--folder", default=str(ROOT / "assets" / "traces"))
     _add_model_options(record)
+    bench = commands.add_parser(
+        "bench", help="time our lanes against transformers, interleaved", allow_abbrev=False
+    )
+    bench.set_defaults(command=_bench)
+    bench.add_argument("--prompts", default="", help='a file of JSON lines with a "prompt" each')
+    bench.add_argument("--max-new-tokens", default="64")
+    bench.add_argument("--quick", action="store_true", help="three prompts of 24 tokens")
+    bench.add_argument("--json", default="", metavar="FILE", help="write the report there")
+    _add_model_options(bench)
     return parser
 
 
@@ -138,6 +147,34 @@ def _record(options: argparse.Namespace) -> None:
         sys.stdout.write(f"{path.name}: {race.title}\n")
 
     record_races(_engine(options), Path(options.folder), done)
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from spork_demo.bench import PROMPTS, run_bench, table  # noqa: PLC0415
+
+    budget = checked_number(
+        KNOBS["max_new_tokens"], _number("max_new_tokens", options.max_new_tokens)
+    )
+    prompts = _read_prompts(Path(options.prompts)) if options.prompts else PROMPTS
+    if options.quick:
+        prompts, budget = prompts[:3], 24
+    report = run_bench(
+        _engine(options), prompts, budget, lambda line: sys.stderr.write(f"{line}\n")
+    )
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
+    sys.stdout.write(table(report) + "\n")
+
+
+def _read_prompts(path: Path) -> tuple[str, ...]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        prompts = tuple(json.loads(line)["prompt"] for line in lines if line.strip())
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError('--prompts needs a file of JSON lines with a "prompt" each.') from error
+    if not prompts or not all(isinstance(prompt, str) for prompt in prompts):
+        raise UsageError('--prompts needs a file of JSON lines with a "prompt" each.')
+    return prompts
 
 
 def _engine(options: argparse.Namespace):
