@@ -145,12 +145,19 @@ def number(value: float | None, digits: int = 2, unit: str = "") -> str:
     return "–" if value is None else f"{value:.{digits}f}{unit}"
 
 
+def probability(value: float | None) -> str:
+    """A probability with two decimals; what would round to 0.00 but is not says so."""
+    return "<0.01" if value is not None and 0 < value < 0.005 else number(value)
+
+
 def milliseconds(seconds: float | None) -> str:
-    """A time span in ms, with a decimal only where it matters."""
+    """A time span in ms, from a second on in s; a decimal only where it matters."""
     if seconds is None:
         return "–"
     value = seconds * 1000
-    return f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
+    if value >= 999.5:
+        return f"{seconds:.2f} s"
+    return f"{value:.0f} ms" if value >= 9.95 else f"{value:.1f} ms"
 
 
 def counted(count: int, noun: str) -> str:

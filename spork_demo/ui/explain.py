@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from spork_demo.charts.figure import counted, milliseconds, number, phrase, shortened
+from spork_demo.charts.figure import counted, milliseconds, number, phrase, probability, shortened
 from spork_demo.charts.fork_tree import added
 from spork_demo.charts.judged import fork_text
 from spork_demo.charts.rounds import greedy_seconds
@@ -31,7 +31,7 @@ def verdict(trace: Trace, round_index: int, baseline: Trace | None = None) -> st
         return NO_ROUND
     round_ = trace.rounds[round_index]
     if not round_.nodes:
-        sentences = [_nothing_drafted(trace.settings, round_)]
+        sentences = [_nothing_drafted(trace, round_)]
     else:
         sentences = [_proposed(trace.settings, round_), _judged(trace, round_)]
     return " ".join([*sentences, cost_sentence(trace, round_index, baseline)])
@@ -83,9 +83,10 @@ def _proposer(settings: Settings, round_: Round) -> str:
     return _by_layers(PROPOSERS, source, settings, "The drafter")
 
 
-def _nothing_drafted(settings: Settings, round_: Round) -> str:
-    own = added(round_)
-    gave = f" gave {named(own[-1])}{with_probability(own[-1])}" if own else " gave nothing"
+def _nothing_drafted(trace: Trace, round_: Round) -> str:
+    settings, own = trace.settings, added(round_)
+    stop = "the stop token " if _is_stop(trace, round_) else ""
+    gave = f" gave {stop}{named(own[-1])}{with_probability(own[-1])}" if own else " gave nothing"
     if settings.method == "greedy":
         how = "" if settings.greedy else f", drawn at temperature {settings.temperature:g}"
         return f"One target call{gave}{how}; nothing was drafted."
@@ -95,7 +96,7 @@ def _nothing_drafted(settings: Settings, round_: Round) -> str:
 def with_probability(token: Node | Token) -> str:
     """The target's probability of a token in brackets, where it was asked."""
     p = token.target_probability
-    return "" if p is None else f" (p {number(p)})"
+    return "" if p is None else f" (p {probability(p)})"
 
 
 def _proposed(settings: Settings, round_: Round) -> str:
@@ -160,8 +161,8 @@ def _ending(trace: Trace, round_: Round, kept: Sequence[Node]) -> str:
         return _stopped(trace, round_)
     token = own[-1]
     p = token.target_probability
-    told = f"{token.fate}, p {number(p)}" if p is not None else token.fate
-    wrote = f"{named(token)} ({told})"
+    told = f"{token.fate}, p {probability(p)}" if p is not None else token.fate
+    wrote = f"{'the stop token ' if _is_stop(trace, round_) else ''}{named(token)} ({told})"
     refused = refused_nodes(round_)
     if not refused:
         return f"{', then' if kept else ' and'} added {wrote}"
@@ -170,6 +171,11 @@ def _ending(trace: Trace, round_: Round, kept: Sequence[Node]) -> str:
         names += f" or {len(refused) - 3} more"
     why = refusal(trace.settings, refused[0]) if len(refused) == 1 else ""
     return f"; where {names} stood{why} it wrote {wrote}"
+
+
+def _is_stop(trace: Trace, round_: Round) -> bool:
+    """Whether the round's last token is the one that ended the text."""
+    return trace.stop_reason == "eos" and round_ is trace.rounds[-1]
 
 
 def _stopped(trace: Trace, round_: Round) -> str:
@@ -196,12 +202,14 @@ def refusal(settings: Settings, node: Node) -> str:
     """Why the target refused a token, in brackets, as far as the recorded numbers tell."""
     p = node.target_probability
     if p is None or settings.greedy:
-        return "" if p is None else f" (p {number(p)})"
+        return "" if p is None else f" (p {probability(p)})"
     if node.threshold is None or not recorded_is_judged(settings):
-        return f" (p {number(p)})"
+        return f" (p {probability(p)})"
     if p <= node.threshold:
-        return f" (p {number(p)}, not above its threshold {number(node.threshold)})"
-    return f" (p {number(p)} passed its threshold {number(node.threshold)}, but the draw did not)"
+        return f" (p {probability(p)}, not above its threshold {number(node.threshold)})"
+    return (
+        f" (p {probability(p)} passed its threshold {number(node.threshold)}, but the draw did not)"
+    )
 
 
 def _scored(settings: Settings, round_: Round) -> str:

@@ -1,6 +1,5 @@
 """The tab "Inside a round": any round of any lane, as text, tree, table, numbers and cost."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,10 @@ AT_TEMPERATURE_0 = (
     "At temperature 0 the judged probability is 1 for the target's most probable token and 0 for "
     "any other, so the thresholds decide nothing; the bars show the probability before that."
 )
+PREVIOUS = "(number) => Math.max(1, number - 1)"
+NEXT = """(number) => Math.min(
+  Number(document.querySelector('#inside-round input[type=range]').max), number + 1)"""
+LAST = {"trigger_mode": "always_last"}
 PRIVATE = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 
 
@@ -80,8 +83,8 @@ def _connect(
 ) -> None:
     place = [race_state, parts.lane, parts.scrubber]
 
-    def moved(by: int) -> Callable[[Race | None, int | None, float], tuple[Any, ...]]:
-        return lambda race, lane, number: shown(race, lane, int(number) - 1 + by)
+    def scrubbed(race: Race | None, lane: int | None, number: float | None) -> tuple[Any, ...]:
+        return shown(race, lane, _place(number))[2:]
 
     def other_lane(race: Race | None, lane: int | None) -> tuple[Any, ...]:
         return shown(race, lane, telling_round(race, lane))
@@ -90,16 +93,20 @@ def _connect(
         return shown(race, lane, picked(event))
 
     def picked_node(
-        race: Race | None, lane: int | None, number: float, event: gr.EventData
+        race: Race | None, lane: int | None, number: float | None, event: gr.EventData
     ) -> str | None:
-        return tree_of(race, lane, int(number) - 1, picked(event))
+        return tree_of(race, lane, _place(number), picked(event))
 
-    parts.scrubber.input(
-        moved(0), place, parts.outputs, api_name="inside_round", trigger_mode="always_last",
-        **PRIVATE,
-    )  # fmt: skip
-    previous.click(moved(-1), place, parts.outputs, api_name="inside_previous", **PRIVATE)
-    following.click(moved(1), place, parts.outputs, api_name="inside_next", **PRIVATE)
+    # The page moves its own scrubber and only the last move is answered, without the scrubber in
+    # the answer: a late one would take the handle from under the finger that has moved on.
+    told = {"fn": scrubbed, "inputs": place, "outputs": parts.outputs[2:], **LAST, **PRIVATE}
+    parts.scrubber.input(api_name="inside_round", **told)
+    for button, move, name in (
+        (previous, PREVIOUS, "inside_previous"),
+        (following, NEXT, "inside_next"),
+    ):
+        moved = button.click(None, parts.scrubber, parts.scrubber, js=move, **PRIVATE)
+        moved.then(api_name=name, **told)
     parts.lane.input(other_lane, place[:2], parts.outputs, api_name="inside_lane", **PRIVATE)
     parts.cost.node_click(
         picked_round, place[:2], parts.outputs, api_name="inside_pick_round", **PRIVATE
@@ -107,10 +114,15 @@ def _connect(
     parts.tree.node_click(picked_node, place, parts.tree, api_name="inside_pick_node", **PRIVATE)
 
 
+def _place(number: float | None) -> int:
+    """Where a round stands in its trace; an emptied number box is the first round."""
+    return int(number or 1) - 1
+
+
 def picked(event: gr.EventData) -> int:
     """The index of a clicked point; -1, which is the anchor, where the page sent no number."""
     index = getattr(event, "index", None)
-    return int(index) if isinstance(index, int | float) else -1
+    return index if isinstance(index, int) else -1
 
 
 def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[Any, ...]:
@@ -127,7 +139,10 @@ def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[
     count = len(trace.rounds)
     return (
         choice,
-        gr.update(maximum=max(2, count), value=place + 1, label=f"Round, 1 to {count}"),
+        gr.update(
+            maximum=max(2, count), value=place + 1, interactive=count > 1,
+            label=f"Round, 1 to {count}",
+        ),
         round_value(
             trace, place, f"Round {place + 1} of {count}, {lane_name(trace)}",
             verdict(trace, place, race.baseline),
@@ -139,7 +154,7 @@ def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[
 
 
 def _nothing(choice: Any, message: str) -> tuple[Any, ...]:
-    scrubber = gr.update(maximum=2, value=1, label="Round")
+    scrubber = gr.update(maximum=2, interactive=False, value=1, label="Round")
     return choice, scrubber, message_value(message), None, gr.update(visible=False), None, None
 
 

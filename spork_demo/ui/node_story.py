@@ -1,6 +1,6 @@
 """The story of one token of a round, told when it is clicked."""
 
-from spork_demo.charts.figure import number
+from spork_demo.charts.figure import number, probability
 from spork_demo.charts.fork_tree import added
 from spork_demo.settings import Settings
 from spork_demo.trace import ForkScore, Node, Round, Token, Trace
@@ -28,7 +28,7 @@ def _drafted_story(settings: Settings, round_: Round, index: int) -> str:
     depth = _depth(round_, index)
     text = f"{named(node)}, drafted token {depth} of its fork"
     parts = [
-        f"{name} {number(value)}"
+        f"{name} {probability(value)}"
         for name, value in (
             ("draft probability", node.draft_probability),
             ("target probability", node.target_probability),

@@ -28,8 +28,8 @@ def reasons(trace: Trace, baseline: Trace | None) -> tuple[str, ...]:
 def _break_even(metrics: Metrics, price: float) -> str:
     cost = metrics.decode_seconds / metrics.rounds
     return (
-        f"A round costs {milliseconds(cost)}, as much as {number(cost / price, 1)} greedy tokens, "
-        f"but commits only {number(metrics.accepted_length, 1)}."
+        f"A round costs {milliseconds(cost)}, as much as {number(cost / price)} greedy tokens, "
+        f"but commits only {number(metrics.accepted_length)}."
     )
 
 

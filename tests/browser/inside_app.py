@@ -8,14 +8,13 @@ from pathlib import Path
 
 import gradio as gr
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
-
-from handmade_rounds import handmade_race, hostile_race  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from spork_demo.charts import acceptance, comparison, palette  # noqa: E402
 from spork_demo.trace import Race  # noqa: E402
 from spork_demo.ui.inside import build_inside  # noqa: E402
 from spork_demo.ui.plotly_view import head, payload, plotly_view  # noqa: E402
+from tests.handmade_rounds import handmade_race, hostile_race  # noqa: E402
 
 RACES = {"handmade": handmade_race, "hostile": hostile_race, "empty": lambda: Race("", ())}
 

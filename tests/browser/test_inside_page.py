@@ -1,0 +1,263 @@
+"""The Inside tab and the charts in a real browser, on handmade races: no model anywhere."""
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+APP = Path(__file__).with_name("inside_app.py")
+SECONDS = 60
+
+
+@contextlib.contextmanager
+def served(*arguments: str) -> Iterator[str]:
+    """The address of inside_app.py, running."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    app = subprocess.Popen([sys.executable, str(APP), str(port), *arguments])
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(SECONDS * 4):
+            assert app.poll() is None, "the page did not start"
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(address, timeout=5).close()
+                break
+            time.sleep(0.25)
+        yield address
+    finally:
+        app.terminate()
+        app.wait(10)
+
+
+@pytest.fixture(scope="module")
+def handmade() -> Iterator[str]:
+    with served("handmade") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Iterator[str]:
+    with served("hostile") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as play:
+        chromium = play.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that fails its test on any script error."""
+    errors: list[str] = []
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    tab.set_default_timeout(SECONDS * 1000)
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    yield tab
+    tab.close()
+    assert not errors
+
+
+def opened(page, address: str, view: str = "#inside-tree"):
+    page.goto(address)
+    page.wait_for_selector(f"{view} [data-state=drawn]")
+    return page
+
+
+def verdict_of(page) -> str:
+    return page.inner_text("#inside-told .rt-verdict")
+
+
+def wait_for_text(page, selector: str, part: str) -> None:
+    page.wait_for_function(
+        "([where, part]) => document.querySelector(where)?.textContent.includes(part)",
+        arg=[selector, part],
+    )
+
+
+def test_the_tab_opens_on_a_drawn_tree_with_its_words(page, handmade):
+    opened(page, handmade)
+    assert "kept the first 3 tokens of a fork, «␣fox jumps over»" in verdict_of(page)
+    chart = page.locator("#inside-tree .pv-chart")
+    assert chart.get_attribute("role") == "img"
+    assert "12 drafted tokens in 7 forks" in chart.get_attribute("aria-label")
+
+
+def test_stepping_and_scrubbing_keep_the_drawing_node(page, handmade):
+    opened(page, handmade)
+    page.evaluate("document.querySelector('#inside-tree .pv-chart').kept = true")
+    page.click("#inside-next")
+    wait_for_text(page, "#inside-told .rt-place", "Round 2 of 24")
+    page.click("#inside-previous")
+    wait_for_text(page, "#inside-told .rt-place", "Round 1 of 24")
+    for _ in range(3):
+        page.click("#inside-next")
+    wait_for_text(page, "#inside-told .rt-place", "Round 4 of 24")
+    page.focus("#inside-round input[type=range]")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    wait_for_text(page, "#inside-told .rt-place", "Round 7 of 24")
+    assert page.evaluate("document.querySelector('#inside-tree .pv-chart').kept")
+
+
+def test_a_lane_without_judging_numbers_hides_their_chart(page, handmade):
+    opened(page, handmade)
+    page.get_by_role("radio", name="DSpark as in the article").click()
+    page.wait_for_selector("#inside-judge .plotly-view")
+    wait_for_text(page, "#inside-told", "DSpark as in the article")
+    page.get_by_role("radio", name="Greedy").click()
+    page.wait_for_selector("#inside-judge", state="detached")
+    assert "nothing was drafted" in verdict_of(page)
+
+
+def test_clicking_a_node_tells_its_story(page, handmade):
+    opened(page, handmade)
+    point = page.locator("#inside-tree .pv-chart path.point").nth(1).bounding_box()
+    page.mouse.move(point["x"] + 5, point["y"] + 5)
+    page.mouse.click(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2)
+    wait_for_text(page, "#inside-tree .pv-caption", "drafted token 1 of its fork")
+
+
+def test_the_keyboard_reaches_every_token_and_keeps_its_focus(page, handmade):
+    opened(page, handmade)
+    first = page.locator("#inside-tree .pv-table button").first
+    first.focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    wait_for_text(page, "#inside-tree .pv-caption", "«␣cat»")
+    assert page.evaluate("document.activeElement.textContent") == "␣cat"
+    assert page.locator("#inside-tree .pv-table button[tabindex='0']").count() == 1
+
+
+def test_clicking_a_bar_opens_its_round(page, handmade):
+    opened(page, handmade)
+    page.locator("#inside-cost").scroll_into_view_if_needed()
+    page.wait_for_selector("#inside-cost [data-state=drawn]")
+    plot = page.locator("#inside-cost .pv-chart .nsewdrag").first.bounding_box()
+    page.mouse.move(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
+    page.mouse.click(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
+    page.wait_for_function(
+        "!document.querySelector('#inside-told .rt-place').textContent.startsWith('Round 1 ')"
+    )
+
+
+def test_charts_in_an_unselected_tab_are_drawn_when_it_opens(page, handmade):
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    opened(page, handmade)
+    assert page.locator("#speed").count() == 0
+    page.get_by_role("tab", name="Charts").click()
+    for view in ("#speed", "#phases", "#acceptance"):
+        page.wait_for_selector(f"{view} [data-state=drawn]")
+    assert sum("plotly.min.js" in url for url in requested) == 1
+    assert all(url.startswith(handmade) for url in requested if url.startswith("http"))
+
+
+def test_a_chart_changes_colours_with_the_theme(page, handmade):
+    opened(page, handmade)
+    kept = "path.point[style*='rgb(0, 127, 92)'], path.point[style*='#007F5C' i]"
+    dark = "path.point[style*='rgb(69, 221, 176)'], path.point[style*='#45DDB0' i]"
+    assert page.locator(f"#inside-tree :is({kept})").count() > 0
+    page.evaluate("document.body.classList.add('dark')")
+    page.wait_for_selector(f"#inside-tree :is({dark})", state="attached")
+    assert page.locator(f"#inside-tree :is({kept})").count() == 0
+
+
+def test_charts_fit_a_phone(page, handmade):
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, handmade)
+    page.get_by_role("tab", name="Charts").click()
+    page.wait_for_selector("#speed [data-state=drawn]")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("#speed .main-svg").first.bounding_box()["width"] <= 390
+
+
+def test_without_the_library_the_chart_is_given_in_words(page, handmade):
+    page.route("**/plotly.min.js", lambda route: route.abort())
+    page.goto(handmade)
+    page.wait_for_selector("#inside-tree [data-state=words]")
+    words = page.inner_text("#inside-tree .pv-words")
+    assert "could not be loaded" in words and "12 drafted tokens in 7 forks" in words
+    page.locator("#inside-tree .pv-table button").nth(1).click()
+    wait_for_text(page, "#inside-tree .pv-caption", "went on with «␣fox»")
+
+
+def test_hostile_text_appears_literally(page, hostile):
+    alerts: list[str] = []
+    page.on("dialog", lambda dialog: (alerts.append(dialog.message), dialog.dismiss()))
+    opened(page, hostile)
+    page.click("#inside-previous")
+    wait_for_text(page, "#inside-told .rt-place", "Round 1 of 2")
+    page.wait_for_timeout(500)
+    drawn = page.inner_text("#inside-tree .pv-chart")
+    for text in (
+        "${1+1}",
+        "{{x}}",
+        "<b>bold</b>",
+        "&amp;",
+        "`tick`",
+        "%{x}",
+        "‹202E›evil",
+        "$x^2$",
+    ):
+        assert text in drawn, text
+    assert "«<img src=x onerror=alert(1)>»" in verdict_of(page)
+    assert (
+        page.locator(".plotly-view :is(img, script), .round-text :is(img, script, b)").count() == 0
+    )
+    assert page.locator("#inside-lane img, #inside-lane b").count() == 0
+    assert not alerts
+
+
+def test_a_tree_of_128_nodes_scrolls_inside_its_frame(page, hostile):
+    opened(page, hostile)
+    page.get_by_role("radio", name="128 nodes").click()
+    wait_for_text(page, "#inside-told .rt-place", "128 nodes")
+    page.wait_for_function(
+        "document.querySelectorAll('#inside-tree .pv-chart path.point').length >= 130"
+    )
+    frame = page.locator("#inside-tree .pv-scroll").bounding_box()
+    assert frame["height"] <= 621
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_empty_race_says_so(page):
+    with served("empty") as address:
+        page.goto(address)
+        wait_for_text(page, "#inside-told", "There is no race yet")
+        page.click("#inside-next")
+        page.get_by_role("tab", name="Charts").click()
+        wait_for_text(page, "#speed", "No lane has committed a token yet.")
+
+
+def test_the_library_is_found_behind_a_root_path(page):
+    with served("handmade") as address:
+        page.route(
+            "**/some/root/**",
+            lambda route: route.continue_(url=route.request.url.replace("/some/root", "")),
+        )
+        page.add_init_script(
+            "let seen; Object.defineProperty(window, 'gradio_config', {"
+            "get: () => seen && {...seen, root: seen.root + '/some/root'}, set: (v) => seen = v});"
+        )
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        page.wait_for_function("window.Plotly")
+        assert any("/some/root/gradio_api/file=" in url for url in asked)
