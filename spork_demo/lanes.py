@@ -85,7 +85,14 @@ class Lane:
         if kind == "ngram":
             budget = plan.budget if plan.shape == "tree" else plan.width * plan.depth
             branch = plan.shape == "tree"
-            return NgramForks(settings.ngram_order, plan.width, plan.depth, budget, branch=branch)
+            return NgramForks(
+                settings.ngram_order,
+                plan.width,
+                plan.depth,
+                budget,
+                branch=branch,
+                stop_ids=self._pair.stop_ids,
+            )
         owns_cache = kind == "draft_model"
         model = {
             "target": lambda: self._target,
@@ -101,6 +108,7 @@ class Lane:
             owns_cache=owns_cache,
             context=self._draft_context() if owns_cache else self._run.context,
             keep_rows=kind == "target" and settings.method == "spork" and not settings.exact,
+            stop_ids=self._pair.stop_ids,
         )
 
     def _judge(self) -> Judge:

@@ -307,3 +307,14 @@ def test_counts_of_every_round_fit_together():
         assert len(round_.committed) - round_.accepted in (0, 1)
         assert all(-1 <= node.parent < n for n, node in enumerate(round_.nodes))
     assert sum(len(round_.committed) for round_ in trace.rounds) == len(trace.ids)
+
+
+@pytest.mark.parametrize("drafter", ["ngram", "draft_model", "early_exit"])
+def test_nothing_is_drafted_behind_a_stop_token(drafter):
+    stops = {1, 2, 3, *WANTED[:4]}
+    pair = tiny_pair(TARGET, DRAFT, stop_ids=stops)
+    settings = Settings(method="spork", drafter=drafter, fork_width=8, verifier_layers=2)
+    trace = run_lane(pair, settings, PROMPT)
+    nodes = trace.rounds[0].nodes
+    assert any(node.token in stops for node in nodes)
+    assert all(nodes[node.parent].token not in stops for node in nodes if node.parent >= 0)

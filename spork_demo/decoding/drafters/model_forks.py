@@ -60,7 +60,8 @@ class _Growing:
 
 
 class ModelForks:
-    """Drafts with a causal LM. `context` is the most tokens that model may see.
+    """Drafts with a causal LM. `context` is the most tokens that model may see. Nothing is
+    drafted behind a stop token.
 
     keep_rows: leave the drafted rows pending in the target's cache, so that a score judge's
         choice can be committed without feeding it again (article SPORK).
@@ -77,6 +78,7 @@ class ModelForks:
         owns_cache: bool,
         context: int,
         keep_rows: bool = False,
+        stop_ids: frozenset[int] = frozenset(),
     ) -> None:
         self.model = model
         self._plan = plan
@@ -86,6 +88,7 @@ class ModelForks:
         self._owns_cache = owns_cache
         self._context = context
         self._keep_rows = keep_rows
+        self._stop_ids = stop_ids
 
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
         depth = min(self._plan.depth, limit, self._context - len(tokens))
@@ -111,6 +114,7 @@ class ModelForks:
         tips = self._children(grown, -1, anchor_logits, self._plan.width, self._plan.sample_first)
         width = self._plan.width if self._plan.shape == "tree" else 1
         for _ in range(depth - 1):
+            tips = [tip for tip in tips if grown.tokens[tip] not in self._stop_ids]
             if not tips:
                 break
             logits = self._feed(grown, tips)

@@ -44,15 +44,25 @@ class NgramForks:
     """Grows a tree best-first by joint probability: likely forks go deep, unlikely stay short.
 
     width: children per node; only the first level forks when `branch` is false.
-    depth: tokens per fork; budget: nodes per proposal.
+    depth: tokens per fork; budget: nodes per proposal. Nothing is drafted behind a stop token.
     """
 
-    def __init__(self, order: int, width: int, depth: int, budget: int, *, branch: bool) -> None:
+    def __init__(
+        self,
+        order: int,
+        width: int,
+        depth: int,
+        budget: int,
+        *,
+        branch: bool,
+        stop_ids: frozenset[int] = frozenset(),
+    ) -> None:
         self._counts = NgramCounts(order)
         self._width = width
         self._depth = depth
         self._budget = budget
         self._branch = branch
+        self._stop_ids = stop_ids
         self._seen = 0
 
     def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
@@ -69,7 +79,7 @@ class NgramForks:
             negative, _, parent, token, probability, context = heapq.heappop(waiting)
             nodes.append((token, parent, probability))
             level = len(context) - min(len(tokens), reach)
-            if level < depth:
+            if level < depth and token not in self._stop_ids:
                 self._open(waiting, len(nodes) - 1, -negative, context, depth)
         return Proposal(
             tokens=tuple(token for token, _, _ in nodes),
