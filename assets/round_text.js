@@ -25,6 +25,9 @@ const draw = () => {
   }
   const text = make("p", "rt-text");
   text.append(make("span", "rt-before", value.before || ""), ...(value.marks || []).map(mark));
+  text.tabIndex = 0; // it scrolls, so the keyboard must reach it
+  text.setAttribute("role", "group");
+  text.setAttribute("aria-label", "The text so far, this round's tokens marked");
   text.hidden = !(value.before || value.marks?.length);
   const verdict = make("p", "rt-verdict", value.verdict || "");
   verdict.setAttribute("aria-live", "polite");

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -156,6 +157,17 @@ def test_round_bars_carry_their_place_and_greedys_price():
     assert list(fig.data[0].customdata) == list(range(24))
     price = next(line for line in fig.data if line.name == "greedy's price")
     assert price.y[0] == 160  # four tokens at 40 ms
+
+
+def test_a_round_that_was_held_up_is_marked_and_does_not_flatten_the_rest():
+    lane = RACE.lanes[1]
+    held = (replace(lane.rounds[0], seconds=3.0), *lane.rounds[1:])
+    fig = rounds.rounds_chart(replace(lane, rounds=held), 0, RACE.baseline)
+    mark = next(trace for trace in fig.data if trace.name == "longer than drawn")
+    assert list(mark.customdata) == [0] and mark.hovertext == ("3.00 s in all",)
+    assert fig.layout.yaxis.range[1] == pytest.approx(172.8)  # greedy's price of four tokens
+    even = rounds.rounds_chart(lane, 0)
+    assert "longer than drawn" not in {trace.name for trace in even.data}
 
 
 def test_rounds_in_words_give_the_selected_rounds_seconds():

@@ -72,6 +72,12 @@ def fork_tree_alt(round_: Round, anchor_text: str) -> str:
     return text + "."
 
 
+def reading_order(round_: Round) -> list[int]:
+    """Indices of drafted nodes and the target's own tokens as the tree is read: line by line."""
+    places = sorted(_tree(round_, "").places[1:], key=lambda place: (place.y, place.depth))
+    return [place.index for place in places]
+
+
 def added(round_: Round) -> list[Token]:
     """Committed tokens that were not drafted: the target's own."""
     return [token for token in round_.committed if token.fate != "accepted"]

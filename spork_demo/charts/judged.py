@@ -11,7 +11,7 @@ from spork_demo.charts.figure import (
     shortened,
     token_label,
 )
-from spork_demo.charts.palette import BLUE, FATES, INK
+from spork_demo.charts.palette import FATES, INK, PAGE
 from spork_demo.trace import Node, Round
 
 FORK_CELLS = 22
@@ -93,9 +93,9 @@ def _threshold_chart(nodes: list[Node]) -> go.Figure:
         x=[node.target_probability for node in nodes],
         **_bars([node.fate for node in nodes]),
     )
-    for name, symbol, size, values, hue in (
-        ("threshold", "line-ns", 20, [node.threshold for node in nodes], INK),
-        ("confidence", "circle-open", 11, [node.confidence for node in nodes], BLUE),
+    for name, symbol, size, values in (
+        ("threshold", "line-ns", 20, [node.threshold for node in nodes]),
+        ("confidence", "circle", 10, [node.confidence for node in nodes]),
     ):
         figure.add_scatter(
             name=name,
@@ -105,8 +105,8 @@ def _threshold_chart(nodes: list[Node]) -> go.Figure:
             marker={
                 "symbol": symbol,
                 "size": size,
-                "color": hue.light,
-                "line": {"color": hue.light, "width": 2.5},
+                "color": PAGE.light,
+                "line": {"color": INK.light, "width": 2.5},
             },
             cliponaxis=False,
             hoverinfo="x+name",

@@ -10,7 +10,7 @@ from spork_demo.charts.figure import (
     patterned,
 )
 from spork_demo.charts.palette import HIGHLIGHT, INK, MUTED, PAGE, PHASES
-from spork_demo.metrics import ratio
+from spork_demo.metrics import percentile, ratio
 from spork_demo.trace import Round, Trace
 
 NOTHING = "This lane has no rounds yet."
@@ -31,8 +31,11 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
     figure = new_figure(300, top=44)
     rounds = [trace.rounds[place] for place in shown]
     _add_phases(figure, shown, rounds)
-    _add_greedy_price(figure, shown, rounds, greedy_seconds(baseline))
+    price = greedy_seconds(baseline)
+    _add_greedy_price(figure, shown, rounds, price)
     _add_tokens(figure, shown, rounds)
+    ceiling = _ceiling(rounds, price)
+    _add_cut_bars(figure, shown, rounds, ceiling)
     if selected in shown:
         figure.add_shape(
             type="rect", layer="below", xref="x", yref="paper", x0=selected + 0.5,
@@ -41,7 +44,7 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
         )  # fmt: skip
     figure.update_layout(
         barmode="stack", hovermode="x", hoverdistance=-1, bargap=0.18, legend_traceorder="normal",
-        yaxis={"domain": [0, 0.6], "title": {"text": "ms"}, "nticks": 5},
+        yaxis={"domain": [0, 0.6], "title": {"text": "ms"}, "nticks": 5, "range": [0, ceiling]},
         yaxis2={"domain": [0.68, 1], "range": [0, _most(rounds) * 1.45], "anchor": "x",
                 "showgrid": False, "fixedrange": True, "showticklabels": False,
                 "zerolinecolor": MUTED.light,
@@ -123,6 +126,37 @@ def _add_phases(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
             hoverinfo="text",
             hovertext=[f"{phase} {value:.1f} ms" for value in values],
         )
+
+
+def _ceiling(rounds: list[Round], price: float | None) -> float:
+    """The most ms drawn. A few rounds that a busy machine held up must not flatten the rest."""
+    spans = [round_.seconds for round_ in rounds]
+    longest, usual = max(spans), percentile(spans, 0.9) or 0.0
+    top = longest if longest <= 2.5 * usual else 1.6 * usual
+    prices = [(price or 0.0) * len(round_.committed) for round_ in rounds]
+    return 1080 * max(top, *prices) or 1.0
+
+
+def _add_cut_bars(figure: go.Figure, shown: range, rounds: list[Round], ceiling: float) -> None:
+    """A mark at the top edge for every bar that goes on beyond it."""
+    cut = [(p, r) for p, r in zip(shown, rounds, strict=True) if r.seconds * 1000 > ceiling]
+    if not cut:
+        return
+    figure.add_scatter(
+        name="longer than drawn",
+        x=[place + 1 for place, _ in cut],
+        y=[round(ceiling * 0.95, 3)] * len(cut),
+        customdata=[place for place, _ in cut],
+        mode="markers",
+        marker={
+            "symbol": "triangle-up",
+            "size": 11,
+            "color": PAGE.light,
+            "line": {"color": INK.light, "width": 2},
+        },
+        hoverinfo="text",
+        hovertext=[f"{milliseconds(round_.seconds)} in all" for _, round_ in cut],
+    )
 
 
 def _add_greedy_price(

@@ -30,6 +30,7 @@ STYLE = """
   line-height: 1.75; border: 1px solid var(--border-color-primary); border-radius: 8px;
   background: var(--background-fill-secondary); }
 .rt-before { color: var(--muted, #59636E); }
+.rt-text:focus-visible { outline: 2px solid var(--color-accent); }
 .rt-mark { color: inherit; background: transparent; border-radius: 2px; margin: 0 1px; }
 .rt-glyph { font-size: 10px; margin-right: 2px; vertical-align: 2px; }
 .rt-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }

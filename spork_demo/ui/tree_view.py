@@ -1,7 +1,7 @@
 """The fork tree as the page shows it: figure, table of its tokens and the story of a picked one."""
 
 from spork_demo.charts.figure import number, token_label
-from spork_demo.charts.fork_tree import added, fork_tree, fork_tree_alt, tree_width
+from spork_demo.charts.fork_tree import added, fork_tree, fork_tree_alt, reading_order, tree_width
 from spork_demo.charts.palette import FATES
 from spork_demo.trace import Node, Round, Token, Trace
 from spork_demo.ui.node_story import node_story
@@ -12,6 +12,12 @@ HOW_TO_READ = (
     "q: the drafter's probability, p: the target's. Pick a token in the tree or in the table for "
     "its story."
 )
+SOURCES = {
+    "target": "the target",
+    "early_exit": "early exit",
+    "draft_model": "the draft model",
+    "ngram": "n-gram",
+}
 COLUMNS = ("token", "place", "fate", "drafted by", "draft q", "target p", "confidence", "threshold")
 
 
@@ -39,9 +45,14 @@ def anchor_text(trace: Trace, round_index: int) -> str:
 
 def tree_table(round_: Round, selected: int | None = None) -> PickTable:
     """Every drafted token and the target's own, without the columns that hold nothing."""
-    lines = [(index, _drafted(round_, node)) for index, node in enumerate(round_.nodes)]
-    for place, token in enumerate(added(round_)):
-        lines.append((len(round_.nodes) + place, _own(token)))
+    count, own = len(round_.nodes), added(round_)
+    lines = [
+        (
+            index,
+            _drafted(round_, round_.nodes[index]) if index < count else _own(own[index - count]),
+        )
+        for index in reading_order(round_)
+    ]
     used = [
         column
         for column in range(len(COLUMNS))
@@ -71,7 +82,7 @@ def _drafted(round_: Round, node: Node) -> tuple[str, ...]:
         token_label(node.token, node.text, 24),
         after,
         f"{FATES[node.fate].glyph} {node.fate}",
-        node.source.replace("_", " "),
+        SOURCES.get(node.source, node.source),
         _cell(node.draft_probability),
         _cell(node.target_probability),
         _cell(node.confidence),
@@ -87,4 +98,6 @@ def _own(token: Token) -> tuple[str, ...]:
 
 
 def _cell(value: float | None) -> str:
-    return "" if value is None else number(value, 3)
+    if value is None:
+        return ""
+    return "<0.001" if 0 < value < 0.0005 else number(value, 3)
