@@ -146,6 +146,7 @@ def _lane(place: int, visible: bool, presets: Sequence[Preset]) -> LaneWidgets:
         note = gr.Markdown(lane_note(method, rules), elem_classes=["lane-note"])
         with gr.Accordion("Own knobs for this lane", open=False):
             own = gr.Textbox(
+                "",
                 label="Own knobs",
                 placeholder="fork_width=8 draft_length=2",
                 info="overrides the knobs below, for this lane only",

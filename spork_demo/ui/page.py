@@ -143,7 +143,9 @@ def _race_tab(
             count, lanes = build_lanes(limits, presets)
         with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
             shared = build_knobs(limits)
-    notice = gr.HTML(said(words.OPENING if first else words.NO_RACE), elem_id="notice")
+    notice = gr.HTML(
+        said(words.OPENING if first else words.NO_RACE), label="notice", elem_id="notice"
+    )
     view = race_view(race_lines(first) if first else "")
     charts = build_charts(first)
     with gr.Row(elem_id="race-files"):

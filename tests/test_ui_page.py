@@ -1,0 +1,185 @@
+"""The page as a server: endpoints, input that never met a widget, and a full queue."""
+
+import json
+import time
+
+import gradio as gr
+import httpx
+import pytest
+from gradio_client import Client
+
+from spork_demo.settings import Settings
+from spork_demo.ui.entry import LANE_FIELDS, LANE_PARTS, SHARED_FIELDS
+from spork_demo.ui.examples import EXAMPLES
+from spork_demo.ui.page import build_page, launch_options, queue_options
+from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.test_ui_entry import values
+
+TOO_LONG = "x" * 200_000
+
+
+def built(host):
+    return build_page(host, LIMITS, PRESETS, [sample_race()])
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The page on a fake host, slow enough to be caught running."""
+    host = FakeHost(gap=0.002)
+    page = built(host)
+    _, url, _ = page.queue(**queue_options(LIMITS)).launch(
+        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
+    )
+    yield host, url
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return Client(server[1], verbose=False)
+
+
+def run_event(page):
+    return next(fn for fn in page.fns.values() if fn.api_name == "race")
+
+
+def test_widgets_and_settings_map_one_to_one_on_the_page():
+    event = run_event(built(FakeHost()))
+    names = event.input_parameter_names
+    lanes = [f"lane{n}_{part}" for n in range(1, 5) for part in LANE_PARTS]
+    assert names[: 3 + len(lanes)] == ["prompt", "pair", "lanes", *lanes]
+    assert sorted(names[3 + len(lanes) :]) == sorted(SHARED_FIELDS)
+    assert len({block._id for block in event.inputs}) == len(names)
+    assert set(LANE_FIELDS) == set(LANE_PARTS) - {"own"}
+    for name, block in zip(names, event.inputs, strict=True):
+        if name in SHARED_FIELDS:
+            assert block.elem_id == f"knob-{name}"
+            assert block.value == getattr(Settings(), name)
+
+
+def test_every_endpoint_is_named_and_only_the_race_takes_the_device():
+    events = [event for event in built(FakeHost()).fns.values() if event.fn]
+    names = [event.api_name for event in events]
+    assert all(names)
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if name.startswith("unnamed")]
+    assert [e.api_name for e in events if e.api_visibility == "public"] == ["race"]
+    assert [e.api_name for e in events if e.queue] == ["race"]
+    assert run_event(built(FakeHost())).concurrency_id == "device"
+
+
+def test_launch_keeps_the_page_private_and_light():
+    options = launch_options(LIMITS)
+    assert options["ssr_mode"] is False
+    assert options["run_history"] is False
+    assert options["enable_monitoring"] is False
+    assert options["show_error"] is False
+    assert options["max_file_size"] == "2mb"
+    assert "sporkRace" in options["head"]
+    assert options["head"].count("<script") == options["head"].count("</script>")
+    assert queue_options(LIMITS)["max_size"] == LIMITS.queue
+
+
+def test_the_page_builds_without_recordings_and_without_a_model():
+    host = FakeHost()
+    assert isinstance(build_page(host, LIMITS, PRESETS, []), gr.Blocks)
+
+
+def test_examples_fit_the_limits_of_a_small_deployment_and_say_whether_forks_pay():
+    assert 6 <= len(EXAMPLES) <= 8
+    assert all(len(example.prompt) <= LIMITS.prompt_characters for example in EXAMPLES)
+    kinds = {example.label.split(":")[0] for example in EXAMPLES}
+    assert {"pays", "seldom"} <= kinds
+
+
+def test_the_api_runs_a_race_by_name(client):
+    view, said = client.predict("Hello", api_name="/race")
+    kinds = [json.loads(line)["kind"] for line in view.splitlines()]
+    assert kinds[0] == "race"
+    assert kinds.count("finished") == 3
+    assert "Finished" in said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompt": None},
+        {"prompt": ""},
+        {"prompt": "   "},
+        {"prompt": TOO_LONG},
+        {"fork_width": None},
+        {"fork_width": "0.5"},
+        {"fork_width": True},
+        {"fork_width": 1e9},
+        {"accept_threshold": [1]},
+        {"seed": -1},
+        {"seed": 2**64},
+        {"seed": 1.5},
+        {"lanes": None},
+        {"lanes": 9},
+        {"lane1_method": "beam"},
+        {"lane1_method": None},
+        {"lane2_rules": "loose"},
+        {"lane2_preset": "<b>none</b>"},
+        {"lane2_own": "fork_width"},
+        {"pair": "somebody/else"},
+        {"fork_shape": "star"},
+    ],
+)
+def test_bad_input_over_http_is_a_sentence_within_two_seconds(server, client, changes):
+    host, _ = server
+    asked = len(host.asked)
+    begun = time.monotonic()
+    _, said = client.predict(**values(**changes), api_name="/race")
+    assert time.monotonic() - begun < 2
+    assert "notice-refused" in said
+    assert "Traceback" not in said
+    assert "<b>" not in said
+    assert len(host.asked) == asked
+
+
+def raw_call(url, data):
+    """Post what no client would send and return the last message of the event stream."""
+    session = f"raw{time.monotonic_ns()}"
+    fns = httpx.get(f"{url}config").json()["dependencies"]
+    number = next(fn["id"] for fn in fns if fn["api_name"] == "race")
+    body = json.dumps({"data": data, "fn_index": number, "session_hash": session})
+    headers = {"content-type": "application/json"}
+    joined = httpx.post(f"{url}gradio_api/queue/join", content=body, headers=headers)
+    if joined.status_code != 200:
+        return joined.json()
+    params = {"session_hash": session}
+    with httpx.stream("GET", f"{url}gradio_api/queue/data", params=params, timeout=10) as stream:
+        for line in stream.iter_lines():
+            if line.startswith("data:") and "process_completed" in line:
+                return json.loads(line[5:])
+    return None
+
+
+def test_nan_and_too_few_fields_do_not_harm_the_server(server, client):
+    _, url = server
+    names = run_event(built(FakeHost())).input_parameter_names
+    data = [values()[name] for name in names]
+    nan = [float("nan") if value == 0.7 else value for value in data]
+    answer = raw_call(url, nan)
+    assert "must be a finite number" in json.dumps(answer)
+    answer = raw_call(url, data[:3])
+    assert "Traceback" not in json.dumps(answer)
+    assert "Finished" in client.predict("Hello again", api_name="/race")[1]
+
+
+def test_a_full_queue_says_so_and_light_events_still_answer(server):
+    _, url = server
+    clients = [Client(url, verbose=False) for _ in range(3)]
+    full = values(prompt="busy", max_new_tokens=128)
+    jobs = [c.submit(**full, api_name="/race") for c in clients for _ in range(3)]
+    try:
+        time.sleep(0.5)
+        assert httpx.get(url, timeout=5).status_code == 200
+        errors = [str(job.exception(timeout=60) or "") for job in jobs]
+    finally:
+        for job in jobs:
+            job.cancel()
+    refused = [error for error in errors if error]
+    assert refused
+    assert all("Queue is full" in error for error in refused)
