@@ -43,6 +43,12 @@ class RowLayer(DynamicLayer):
     def get_seq_length(self) -> int:
         return self.rows
 
+    @property
+    def cached(self) -> tuple[Tensor, Tensor]:
+        """Views of everything cached; there must have been an update."""
+        keys, values = self._buffers
+        return keys[:, :, : self.rows], values[:, :, : self.rows]
+
     def keep(self, start: int, rows: Sequence[int]) -> None:
         """Move `rows` (absolute, ascending) down to `start` and forget what follows them."""
         end = start + len(rows)
