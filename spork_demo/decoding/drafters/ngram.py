@@ -1,4 +1,5 @@
-"""Forks from counts over the running text: no network, no extra memory on the device.
+"""Forks from counts over the running text and, where one is shipped, over text the target itself
+wrote: no network, no extra memory on the device.
 
 The longest context that was seen before decides first; what it leaves open is shared out by the
 shorter ones (Witten-Bell: Witten and Bell 1991, method C).
@@ -8,15 +9,20 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from spork_demo.decoding.drafters.ngram_table import NgramTable
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.models.cached_model import Scores
 
+LIVE_WEIGHT = 3
+"""What one occurrence in the running text counts for against one in the static table."""
+
 
 class NgramCounts:
-    """What followed each context of 1 to `order` - 1 tokens."""
+    """What followed each context of 1 to `order` - 1 tokens, here and in the static table."""
 
-    def __init__(self, order: int) -> None:
+    def __init__(self, order: int, table: NgramTable | None = None) -> None:
         self.order = order
+        self._table = table
         self._followers: defaultdict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
 
     def add(self, tokens: Sequence[int], start: int) -> None:
@@ -30,14 +36,26 @@ class NgramCounts:
         shares: defaultdict[int, float] = defaultdict(float)
         left = 1.0
         for size in range(min(self.order - 1, len(context)), 0, -1):
-            followers = self._followers.get(tuple(context[-size:]))
-            if not followers:
+            counts, total, different = self._seen_after(tuple(context[-size:]))
+            if not counts:
                 continue
-            total = followers.total()
-            for token, count in followers.items():
-                shares[token] += left * count / (total + len(followers))
-            left *= len(followers) / (total + len(followers))
+            for token, count in counts.items():
+                shares[token] += left * count / (total + different)
+            left *= different / (total + different)
         return sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))[:width]
+
+    def _seen_after(self, context: tuple[int, ...]) -> tuple[dict[int, int], int, int]:
+        """Weighted counts of the followers of a context, their total, and how many there are."""
+        live = self._followers.get(context)
+        if self._table is None:
+            return dict(live or {}), live.total() if live else 0, len(live or ())
+        kept, total, different = self._table.followers(context)
+        counts = dict(kept)
+        for token, count in (live or {}).items():
+            different += token not in counts
+            counts[token] = counts.get(token, 0) + LIVE_WEIGHT * count
+            total += LIVE_WEIGHT * count
+        return counts, total, different
 
 
 class NgramForks:
@@ -56,8 +74,9 @@ class NgramForks:
         *,
         branch: bool,
         stop_ids: frozenset[int] = frozenset(),
+        table: NgramTable | None = None,
     ) -> None:
-        self._counts = NgramCounts(order)
+        self._counts = NgramCounts(order, table)
         self._width = width
         self._depth = depth
         self._budget = budget

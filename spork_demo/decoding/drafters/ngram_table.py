@@ -1,0 +1,116 @@
+"""A static table of what followed what in text the target itself wrote.
+
+For each context of 1 to 3 tokens the most frequent followers with their counts. Contexts are
+packed into one integer of 16 bits a token and kept sorted, so a look-up is a binary search and
+the whole table is five arrays in one npz file.
+"""
+
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+TOKEN_BITS = 16
+LONGEST_CONTEXT = 3
+FORMAT = 1
+
+
+class NgramTable:
+    """Followers by context. `order` is the longest n-gram counted, context and follower."""
+
+    def __init__(self, contexts: np.ndarray, starts: np.ndarray, tokens: np.ndarray,
+                 counts: np.ndarray, totals: np.ndarray) -> None:  # fmt: skip
+        self._contexts = contexts  # [contexts] uint64, sorted
+        self._starts = starts  # [contexts + 1] followers of context n: starts[n] .. starts[n + 1]
+        self._tokens = tokens  # [followers] uint16
+        self._counts = counts  # [followers] uint16
+        self._totals = totals  # [contexts, 2] all that followed: occurrences, different tokens
+        self.order = 1 + LONGEST_CONTEXT
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    def followers(self, context: Sequence[int]) -> tuple[list[tuple[int, int]], int, int]:
+        """Kept (token, count) pairs after `context`, all occurrences, and all different tokens
+        before pruning. Empty for a context of 0 or more than 3 tokens or one never seen.
+        """
+        if not 0 < len(context) <= LONGEST_CONTEXT:
+            return [], 0, 0
+        key = np.uint64(pack(context))
+        place = int(np.searchsorted(self._contexts, key))
+        if place == len(self._contexts) or self._contexts[place] != key:
+            return [], 0, 0
+        span = slice(int(self._starts[place]), int(self._starts[place + 1]))
+        pairs = zip(self._tokens[span].tolist(), self._counts[span].tolist(), strict=True)
+        occurrences, different = self._totals[place].tolist()
+        return list(pairs), occurrences, different
+
+    def save(self, path: Path) -> None:
+        np.savez_compressed(
+            path,
+            format=FORMAT,
+            contexts=self._contexts,
+            starts=self._starts,
+            tokens=self._tokens,
+            counts=self._counts,
+            totals=self._totals,
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "NgramTable":
+        """Read a saved table. Raises ValueError with a sentence when the file is not one."""
+        names = ("contexts", "starts", "tokens", "counts", "totals")
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                if int(stored["format"]) != FORMAT:
+                    raise ValueError("another format")
+                return cls(*(stored[name] for name in names))
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError("The n-gram table is missing or damaged.") from error
+
+    @classmethod
+    def count(
+        cls,
+        texts: Iterable[tuple[Sequence[int], int]],
+        *,
+        keep: Sequence[int] = (8, 6, 4),
+        least: Sequence[int] = (2, 2, 2),
+    ) -> "NgramTable":
+        """Count texts: (ids, where counting starts; what stands before is only context).
+
+        keep: most followers kept for contexts of 1, 2, 3 tokens. least: how often a context of
+        each length must have been seen to be kept at all.
+        """
+        followers: list[defaultdict[int, Counter[int]]] = [
+            defaultdict(Counter) for _ in range(LONGEST_CONTEXT)
+        ]
+        for ids, start in texts:
+            for place in range(max(1, start), len(ids)):
+                for size in range(1, min(LONGEST_CONTEXT, place) + 1):
+                    followers[size - 1][pack(ids[place - size : place])][ids[place]] += 1
+        rows = [
+            (key, counter, keep[size])
+            for size in range(LONGEST_CONTEXT)
+            for key, counter in followers[size].items()
+            if counter.total() >= least[size]
+        ]
+        rows.sort(key=lambda row: row[0])
+        kept = [counter.most_common(most) for _, counter, most in rows]
+        limit = np.iinfo(np.uint16).max
+        return cls(
+            contexts=np.array([key for key, _, _ in rows], dtype=np.uint64),
+            starts=np.cumsum([0, *map(len, kept)]).astype(np.uint32),
+            tokens=np.array([t for pairs in kept for t, _ in pairs], dtype=np.uint16),
+            counts=np.array([min(c, limit) for pairs in kept for _, c in pairs], dtype=np.uint16),
+            totals=np.array([(c.total(), len(c)) for _, c, _ in rows], dtype=np.uint32),
+        )
+
+
+def pack(context: Sequence[int]) -> int:
+    """A context of up to three token ids below 65,535 as one integer; lengths never collide."""
+    packed = 0
+    for token in context:
+        packed = (packed << TOKEN_BITS) | (token + 1)
+    return packed
