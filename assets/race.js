@@ -48,7 +48,7 @@
       this.element = make("article", "lane");
       this.element.dataset.lane = this.place;
       const top = make("header", "lane-head");
-      const name = make("h3", "lane-name", this.head.name);
+      const name = make("h2", "lane-name", this.head.name);
       name.id = `${this.race.id}-lane-${this.place}`;
       this.element.setAttribute("aria-labelledby", name.id);
       top.append(name);

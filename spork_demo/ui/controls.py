@@ -66,8 +66,9 @@ class Controls:
         return named | dict(self.shared)
 
 
-def build_prompt(limits: Limits) -> gr.Textbox:
+def build_prompt(limits: Limits, opening: str) -> gr.Textbox:
     return gr.Textbox(
+        opening if len(opening) <= limits.prompt_characters else "",
         label="Prompt",
         placeholder="Write a prompt, or take an example below",
         lines=2,

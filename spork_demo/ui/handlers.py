@@ -32,6 +32,9 @@ FRAME_SECONDS = 1 / 12
 SUMMARY_SECONDS = 1.0
 """Shortest time between two result strips while a race runs."""
 
+NO_RECORDING = -1
+"""The menu entry that shows no recording."""
+
 Frame = tuple[Any, Any, Any]
 """Race view, race state, notice."""
 
@@ -109,6 +112,8 @@ class Desk:
 
     def recording(self, place: Any) -> Frame:
         """Show one of the recorded races the page came with."""
+        if place == NO_RECORDING:
+            return gr.skip(), gr.skip(), gr.skip()
         whole = isinstance(place, int) and not isinstance(place, bool)
         if not whole or not 0 <= place < len(self.recorded):
             return gr.skip(), gr.skip(), notice(words.UNKNOWN_RECORDING, "refused")

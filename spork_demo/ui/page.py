@@ -13,7 +13,7 @@ from spork_demo.trace import Race
 from spork_demo.ui import plotly_view, words
 from spork_demo.ui.controls import Controls, build_knobs, build_lanes, build_pair, build_prompt
 from spork_demo.ui.examples import EXAMPLES
-from spork_demo.ui.handlers import Desk
+from spork_demo.ui.handlers import NO_RECORDING, Desk
 from spork_demo.ui.inside import InsideParts, build_inside
 from spork_demo.ui.notices import notice as said
 from spork_demo.ui.notices import status_strip
@@ -132,7 +132,7 @@ def _race_tab(
     first = recorded[0] if recorded else None
     with gr.Row(equal_height=False):
         with gr.Column(scale=5, min_width=280):
-            prompt = build_prompt(limits)
+            prompt = build_prompt(limits, first.lanes[0].prompt if first else "")
         with gr.Column(scale=1, min_width=160, elem_id="run-stop"):
             run = gr.Button(words.RUN, variant="primary", elem_id="run")
             stop = gr.Button(words.STOP, variant="secondary", elem_id="stop")
@@ -143,26 +143,34 @@ def _race_tab(
             count, lanes = build_lanes(limits, presets)
         with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
             shared = build_knobs(limits)
-    notice = gr.HTML(
-        said(words.OPENING if first else words.NO_RACE), label="notice", elem_id="notice"
-    )
+    with gr.Row(equal_height=True, elem_id="now"):
+        with gr.Column(scale=4, min_width=280):
+            opening = said(words.OPENING if first else words.NO_RACE)
+            notice = gr.HTML(opening, label="notice", elem_id="notice")
+        recordings = _recordings(recorded)
     view = race_view(race_lines(first) if first else "")
     charts = build_charts(first)
     with gr.Row(elem_id="race-files"):
-        recordings = gr.Dropdown(
-            [(race.title or race.lanes[0].prompt[:60], i) for i, race in enumerate(recorded)],
-            value=0 if recorded else None,
-            label=words.RECORDINGS,
-            visible=bool(recorded),
-            min_width=220,
-            elem_id="recordings",
-        )
         download = gr.DownloadButton(words.DOWNLOAD, size="md", elem_id="download")
         upload = gr.UploadButton(words.UPLOAD, file_types=[".json"], size="md", elem_id="upload")
     with gr.Accordion(words.TIMING_TITLE, open=False):
         gr.Markdown(words.TIMING)
     controls = Controls(prompt, pair, count, lanes, shared)
     return RaceTab(controls, run, stop, notice, view, recordings, upload, download, charts)
+
+
+def _recordings(recorded: Sequence[Race]) -> gr.Dropdown:
+    names = [race.title or race.lanes[0].prompt[:60] for race in recorded]
+    return gr.Dropdown(
+        [(words.RECORDINGS, NO_RECORDING), *zip(names, range(len(names)), strict=True)],
+        value=0 if recorded else None,
+        label=words.RECORDINGS,
+        show_label=False,
+        container=False,
+        visible=bool(recorded),
+        min_width=240,
+        elem_id="recordings",
+    )
 
 
 def _examples(prompt: gr.Textbox) -> None:
@@ -195,7 +203,8 @@ def _wire_race(
     page: gr.Blocks, desk: Desk, tab: RaceTab, race: gr.State, inside: InsideParts
 ) -> None:
     frame = [tab.view, race, tab.notice]
-    run = tab.run.click(
+    run = gr.on(
+        [tab.run.click, tab.controls.prompt.submit],
         desk.race,
         outputs=frame,
         inputs_kwargs=tab.controls.inputs(),
@@ -212,15 +221,26 @@ def _wire_race(
     chosen = tab.recordings.input(
         desk.recording, tab.recordings, frame, api_name="recording", **LIGHT
     )
-    results = [*tab.charts, tab.download, *inside.outputs]
+    details = [tab.download, *inside.outputs]
 
-    def refresh(current: Race | None) -> list[Any]:
-        file = race_file(current, tab.download.GRADIO_CACHE)
-        return [*chart_values(current), file, *inside.refresh(current)]
+    def detail(current: Race | None) -> list[Any]:
+        return [race_file(current, tab.download.GRADIO_CACHE), *inside.refresh(current)]
 
-    for name, event in (("run", ended), ("upload", upload), ("recording", chosen)):
-        event.then(refresh, race, results, api_name=f"results_after_{name}", **LIGHT)
-    page.load(refresh, race, results, api_name="results_on_load", **LIGHT)
+    def result(current: Race | None) -> list[Any]:
+        return [*chart_values(current), *detail(current)]
+
+    results = [*tab.charts, *details]
+    chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
+    for name, event in (("run", ended), ("upload", upload)):
+        # The menu forgets its recording, so that it can be chosen again.
+        event.then(
+            lambda current: [NO_RECORDING, *result(current)],
+            race,
+            [tab.recordings, *results],
+            api_name=f"results_after_{name}",
+            **LIGHT,
+        )
+    page.load(detail, race, details, api_name="details_on_load", **LIGHT)
 
 
 def _wire_inside(tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts) -> None:

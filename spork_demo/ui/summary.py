@@ -47,9 +47,9 @@ def _who(place: int, lane: Trace) -> str:
         parts.append(words.DRAFTER_NAMES[settings.drafter])
     if settings.method == "spork":
         parts.append(words.JUDGE_NAMES[settings.judge])
-    usual = lane_label(place, settings, {})
-    if lane.label and lane.label != usual:
-        parts.append(lane.label.removeprefix(usual).strip())
+    usual = lane_label(place, settings, {}) + " "
+    if lane.label.startswith(usual):
+        parts.append(lane.label.removeprefix(usual))
     return ", ".join(parts)
 
 
