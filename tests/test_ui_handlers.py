@@ -54,8 +54,16 @@ def test_updates_are_coalesced_but_the_end_is_always_shown():
     assert len(frames[-1][1].lanes[0].tokens) == 60
 
 
+class HoldingHost(FakeHost):
+    """Keeps a reference to its iterator, so that only close() can end it."""
+
+    def race(self, *arguments):
+        self.held = FakeHost.race(self, *arguments)
+        return self.held
+
+
 def test_closing_the_generator_closes_the_host_within_one_event():
-    host = FakeHost()
+    host = HoldingHost()
     run = desk(host, clock=Clock(0.1)).race(**values())
     next(run)
     next(run)

@@ -25,7 +25,7 @@ def built(host):
 @pytest.fixture(scope="module")
 def server():
     """The page on a fake host, slow enough to be caught running."""
-    host = FakeHost(gap=0.002)
+    host = FakeHost(gap=0.01)
     page = built(host)
     _, url, _ = page.queue(**queue_options(LIMITS)).launch(
         prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
@@ -138,28 +138,70 @@ def test_bad_input_over_http_is_a_sentence_within_two_seconds(server, client, ch
     assert len(host.asked) == asked
 
 
-def raw_call(url, data):
-    """Post what no client would send and return the last message of the event stream."""
-    session = f"raw{time.monotonic_ns()}"
+def join(url, data, session):
+    """Ask for a race as the browser does, with whatever data."""
     fns = httpx.get(f"{url}config").json()["dependencies"]
     number = next(fn["id"] for fn in fns if fn["api_name"] == "race")
     body = json.dumps({"data": data, "fn_index": number, "session_hash": session})
     headers = {"content-type": "application/json"}
-    joined = httpx.post(f"{url}gradio_api/queue/join", content=body, headers=headers)
+    return httpx.post(f"{url}gradio_api/queue/join", content=body, headers=headers)
+
+
+def listen(url, session):
+    params = {"session_hash": session}
+    return httpx.stream("GET", f"{url}gradio_api/queue/data", params=params, timeout=10)
+
+
+def raw_call(url, data):
+    """Post what no client would send and return the last message of the event stream."""
+    session = f"raw{time.monotonic_ns()}"
+    joined = join(url, data, session)
     if joined.status_code != 200:
         return joined.json()
-    params = {"session_hash": session}
-    with httpx.stream("GET", f"{url}gradio_api/queue/data", params=params, timeout=10) as stream:
+    with listen(url, session) as stream:
         for line in stream.iter_lines():
             if line.startswith("data:") and "process_completed" in line:
                 return json.loads(line[5:])
     return None
 
 
+def in_order(**changes):
+    """Widget values in the order the endpoint takes them."""
+    names = run_event(built(FakeHost())).input_parameter_names
+    filled = values(**changes)
+    return [filled[name] for name in names]
+
+
+def closed_within(host, prompt, seconds):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if prompt in host.closed:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_cancelling_a_run_frees_the_device(server, client):
+    host, _ = server
+    job = client.submit(**values(prompt="cancelled", max_new_tokens=128), api_name="/race")
+    while not job.outputs():
+        time.sleep(0.01)
+    job.cancel()
+    assert closed_within(host, "cancelled", 2)
+    assert "Finished" in client.predict("after the cancel", api_name="/race")[1]
+
+
+def test_closing_the_tab_frees_the_device(server):
+    host, url = server
+    join(url, in_order(prompt="closed tab", max_new_tokens=128), "tab")
+    with listen(url, "tab") as stream:
+        next(line for line in stream.iter_lines() if "process_generating" in line)
+    assert closed_within(host, "closed tab", 2)
+
+
 def test_nan_and_too_few_fields_do_not_harm_the_server(server, client):
     _, url = server
-    names = run_event(built(FakeHost())).input_parameter_names
-    data = [values()[name] for name in names]
+    data = in_order()
     nan = [float("nan") if value == 0.7 else value for value in data]
     answer = raw_call(url, nan)
     assert "must be a finite number" in json.dumps(answer)
@@ -171,7 +213,7 @@ def test_nan_and_too_few_fields_do_not_harm_the_server(server, client):
 def test_a_full_queue_says_so_and_light_events_still_answer(server):
     _, url = server
     clients = [Client(url, verbose=False) for _ in range(3)]
-    full = values(prompt="busy", max_new_tokens=128)
+    full = values(prompt="busy", max_new_tokens=30)
     jobs = [c.submit(**full, api_name="/race") for c in clients for _ in range(3)]
     try:
         time.sleep(0.5)

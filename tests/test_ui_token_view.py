@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+from typing import get_args
 
-from spork_demo.settings import Settings
-from spork_demo.trace import Fidelity, LaneEvent, Race
+from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES, Settings
+from spork_demo.trace import DraftFate, Fate, Fidelity, LaneEvent, Race, StopReason
+from spork_demo.ui import words
 from spork_demo.ui.summary import exactness, strips
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
 from tests.sample_race import FakeHost, greedy_lane, sample_race, with_texts
@@ -116,6 +118,15 @@ def test_a_slowdown_is_shown_as_one():
     race = dataclasses.replace(race, lanes=(race.lanes[0], lane))
     cells = dict(cell[:2] for cell in strips(race)[1]["cells"])
     assert cells["speedup"] == "0.50× slower"
+
+
+def test_every_choice_has_words():
+    assert set(words.METHOD_NAMES) == set(METHODS)
+    assert set(words.RULES_CHOICES) == set(words.RULES_SHORT) == set(RULES)
+    assert set(words.DRAFTER_NAMES) >= set(DRAFTERS)
+    assert set(words.JUDGE_NAMES) >= set(JUDGES)
+    assert set(words.FATE_WORDS) == {*get_args(Fate), *get_args(DraftFate)}
+    assert set(words.STOP_WORDS) == set(get_args(StopReason))
 
 
 def test_few_rounds_are_noted_and_nothing_measured_is_a_dash():

@@ -42,6 +42,7 @@ DRAFTER_NAMES = {
     "early_exit": "early exit drafts",
     "draft_model": "draft model drafts",
     "ngram": "n-gram drafts",
+    "dspark": "DSpark network drafts",
 }
 JUDGE_NAMES = {
     "auto": "automatic judge",
