@@ -79,6 +79,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pair", default="", help="a model pair of the Spacefile, by name")
     parser.add_argument("--target", default="", help="a checkpoint folder or hub id instead")
     parser.add_argument("--draft", default="", help="its draft model, likewise")
+    parser.add_argument("--dspark", default="", help="its DSpark drafter, likewise")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
     parser.add_argument(
         "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
@@ -201,10 +202,10 @@ def _pair_spec(options: argparse.Namespace):
         return ModelRef("folder" if Path(name).is_dir() else "hub", name)
 
     if options.target:
-        draft = ref(options.draft) if options.draft else None
-        return PairSpec(options.target, ref(options.target), draft)
-    if options.draft:
-        raise UsageError("--draft goes with --target.")
+        drafters = [ref(name) if name else None for name in (options.draft, options.dspark)]
+        return PairSpec(options.target, ref(options.target), *drafters)
+    if options.draft or options.dspark:
+        raise UsageError("--draft and --dspark go with --target.")
     try:
         pairs = read_spacefile(ROOT / "Spacefile").pairs
     except SpacefileError as error:

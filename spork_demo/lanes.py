@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from spork_demo.decoding.cost_table import CostTables
+from spork_demo.decoding.drafters.dspark import Blocks, DSparkChain, DSparkForks
 from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
 from spork_demo.decoding.drafters.ngram import NgramForks
 from spork_demo.decoding.drafters.proposal import Drafter
 from spork_demo.decoding.greedy import greedy
 from spork_demo.decoding.judges import FirstTokenJudge, Judge, ModelJudge
 from spork_demo.decoding.run import Run, Text
+from spork_demo.decoding.schedule import Scheduler, scheduler, send_all
 from spork_demo.decoding.scored import scored
 from spork_demo.decoding.stopwatch import Stopwatch, synchroniser
 from spork_demo.decoding.verified import article_rule, confidence_rule, exact_rule, verified
@@ -23,15 +26,23 @@ class Lane:
     """One run of one method on one prompt, with caches of its own.
 
     settings must be resolved (no `auto`) for this pair. `context` caps the pair's own limit.
+    costs: the pair's measured cost tables, kept from lane to lane; without, measured anew.
     """
 
     def __init__(
-        self, pair: Pair, settings: Settings, prompt: Sequence[int], text: Text, context: int
+        self,
+        pair: Pair,
+        settings: Settings,
+        prompt: Sequence[int],
+        text: Text,
+        context: int,
+        costs: CostTables | None = None,
     ) -> None:
         self._pair = pair
         self._settings = settings
         self._target = CachedModel(pair.target, pair.vocab_size)
-        self._models: list[CachedModel] = []
+        self._costs = costs or CostTables(pair)
+        self._models: list[CachedModel | Blocks] = []
         device = self._target.device
         self._generator = torch.Generator(device).manual_seed(settings.seed)
         self._run = Run(
@@ -46,7 +57,10 @@ class Lane:
         )
 
     def events(self) -> Iterator[Event]:
-        """The method's events; closing the iterator ends the run."""
+        """The method's events; closing the iterator ends the run.
+
+        What has to be measured first is measured here, before any clock of the lane runs.
+        """
         settings = self._settings
         if settings.method == "greedy":
             return greedy(self._run)
@@ -55,6 +69,8 @@ class Lane:
             if settings.rules == "exact":
                 return verified(self._run, drafter, exact_rule, self._draft_calls)
             return scored(self._run, drafter, self._judge(), self._draft_calls)
+        if settings.method == "dspark" and settings.rules == "exact":
+            return verified(self._run, self._dspark(), exact_rule, self._draft_calls)
         drafter = self._drafter(self._chain())
         if settings.method == "dspark":
             return verified(self._run, drafter, confidence_rule, self._draft_calls)
@@ -80,8 +96,30 @@ class Lane:
             sample_rest=sampled,
         )
 
+    def _dspark(self) -> DSparkChain:
+        return DSparkChain(
+            self._blocks(),
+            self._settings,
+            self._generator,
+            self._scheduler(),
+            stop_ids=self._pair.stop_ids,
+        )
+
+    def _scheduler(self) -> Scheduler:
+        settings = self._settings
+        if not self._pair.dspark.config.confidence:
+            return send_all
+        if settings.schedule != "hardware":
+            return scheduler(settings)
+        halfway = len(self._run.prompt) + settings.max_new_tokens // 2
+        return scheduler(settings, self._costs.near(halfway))
+
     def _drafter(self, plan: ForkPlan) -> Drafter:
         settings, kind = self._settings, self._settings.drafter
+        if kind == "dspark":
+            return DSparkForks(
+                self._blocks(), plan, settings, self._generator, stop_ids=self._pair.stop_ids
+            )
         if kind == "ngram":
             budget = plan.budget if plan.shape == "tree" else plan.width * plan.depth
             branch = plan.shape == "tree"
@@ -126,10 +164,13 @@ class Lane:
     def _draft_context(self) -> int:
         return min(self._run.context, self._pair.draft_context_length or self._run.context)
 
-    def _counted(self, model: CachedModel) -> CachedModel:
+    def _blocks(self) -> Blocks:
+        return self._counted(Blocks(self._pair.dspark, self._pair.vocab_size))
+
+    def _counted(self, model):
         self._models.append(model)
         return model
 
     def _draft_calls(self) -> int:
-        """Calls of anything but the target: draft model, early exit, small judge."""
+        """Calls of anything but the target: draft model, early exit, DSpark block, small judge."""
         return sum(model.calls for model in self._models)

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 import torch
 import transformers
 
+from spork_demo.decoding.cost_table import CostTables
 from spork_demo.fidelity import compare
 from spork_demo.host import PairInfo, RunRefusedError, Status
 from spork_demo.lanes import Lane
 from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.dspark_network import Context
 from spork_demo.models.pair import Pair, load_pair
 from spork_demo.models.progress import ModelUnavailable, Progress
 from spork_demo.models.text import Codec, Stream
@@ -42,11 +44,16 @@ class Engine:
         self.pair = pair
         self.codec = Codec(pair.tokenizer, pair.special_ids)
         self.layers = CachedModel(pair.target, pair.vocab_size).depth
+        self.costs = CostTables(pair)
 
     def resolve(self, settings: Settings) -> Settings:
         """Settings without `auto`, or SettingsError when this pair cannot serve them."""
-        has_draft_model = self.pair.draft is not None
-        return resolve(settings, has_draft_model=has_draft_model, layers=self.layers)
+        return resolve(
+            settings,
+            has_draft_model=self.pair.draft is not None,
+            has_dspark=self.pair.dspark is not None,
+            layers=self.layers,
+        )
 
     def encode(self, prompt: str, limit: int, *, raw: bool = False) -> list[int]:
         """Prompt ids; ValueError with a sentence when blank or longer than `limit` tokens."""
@@ -54,7 +61,7 @@ class Engine:
 
     def lane(self, settings: Settings, prompt: Sequence[int]) -> Lane:
         text = LaneText(self.codec)
-        return Lane(self.pair, settings, prompt, text, self.pair.context_length)
+        return Lane(self.pair, settings, prompt, text, self.pair.context_length, self.costs)
 
     def warm_up(self, prompt: Sequence[int] = tuple(range(3, 35))) -> None:
         """Run every kind of call once, off the clock: the first of each is slow."""
@@ -65,6 +72,8 @@ class Engine:
             for rows in WARM_UP_ROWS:
                 cached.forward(prompt[-1:] * rows, [-1] * rows)
                 cached.rollback()
+        if self.pair.dspark is not None:
+            Context(self.pair.dspark).block(prompt[-1])
 
     def perplexity(self, prompt: Sequence[int], ids: Sequence[int]) -> float | None:
         """Perplexity of `ids` after `prompt` under the target, in one pass."""
@@ -83,6 +92,7 @@ class Engine:
             app=APP_VERSION,
             target=self.pair.target_name,
             draft=self.pair.draft_name or "",
+            dspark=self.pair.dspark_name or "",
             device=device_name(self.pair.device),
             dtype=self.pair.dtype,
             threads=torch.get_num_threads(),

@@ -12,10 +12,11 @@ from typing import Any
 
 METHODS = ("greedy", "speculative", "spork", "dspark")
 RULES = ("exact", "article")
-DRAFTERS = ("auto", "target", "early_exit", "draft_model", "ngram")
+DRAFTERS = ("auto", "target", "early_exit", "draft_model", "ngram", "dspark")
 JUDGES = ("auto", "target", "early_layers", "draft_model", "first_token")
 FORK_SHAPES = ("forks", "tree")
 FORK_SAMPLING = ("greedy", "top_p")
+SCHEDULES = ("full", "threshold", "hardware")
 
 SEED_LIMIT = 2**63 - 1
 """Seeds run from 0 to here; -1 and 2**64 would wrap or overflow inside the generator."""
@@ -61,6 +62,9 @@ KNOBS = {
         Knob("top_k", "top-k", 0, 0, 1000, 1, "keep the k most probable tokens; 0 is off"),
         Knob("seed", "seed", 0, 0, SEED_LIMIT, 1, "same seed and settings, same tokens"),
         Knob("max_new_tokens", "new tokens", 96, 1, 4096, 1, "most tokens a run may add"),
+        Knob(
+            "confidence_threshold", "c", 0.5, 0.0, 1.0, 0.01, "confidence a draft must have"
+        ),
         Knob("ngram_order", "n", 4, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
     )
 }
@@ -72,7 +76,11 @@ CHOICES = {
     "judge": JUDGES,
     "fork_shape": FORK_SHAPES,
     "fork_sampling": FORK_SAMPLING,
+    "schedule": SCHEDULES,
 }
+
+NOT_ON_THE_PAGE = ("schedule", "confidence_threshold")
+"""Fields no widget fills yet: lanes of the page run with their defaults."""
 
 GREEDY_BELOW = 1e-3
 """Temperatures under this are greedy: dividing logits by less overflows float32."""
@@ -85,6 +93,9 @@ class Settings:
     fork_shape: `forks` is the article's shape, K forks of 1 + M tokens; `tree` gives every node
         up to K children and grows best-first under `node_budget`.
     fork_sampling: how forks go on after their first token when temperature > 0.
+    schedule: how much of a block exact DSpark sends to the target: `full` all of it, `threshold`
+        the drafts before the first whose confidence is below `confidence_threshold`, `hardware`
+        what the measured cost of target calls makes worth while.
     """
 
     method: str = "greedy"
@@ -93,6 +104,7 @@ class Settings:
     judge: str = "auto"
     fork_shape: str = "tree"
     fork_sampling: str = "greedy"
+    schedule: str = "hardware"
     fork_width: int = KNOBS["fork_width"].default
     fork_depth: int = KNOBS["fork_depth"].default
     node_budget: int = KNOBS["node_budget"].default
@@ -106,6 +118,7 @@ class Settings:
     top_k: int = KNOBS["top_k"].default
     seed: int = KNOBS["seed"].default
     max_new_tokens: int = KNOBS["max_new_tokens"].default
+    confidence_threshold: float = KNOBS["confidence_threshold"].default
     ngram_order: int = KNOBS["ngram_order"].default
 
     def __post_init__(self) -> None:
@@ -179,17 +192,26 @@ def checked_number(knob: Knob, value: Any) -> int | float:
     return int(value) if knob.whole else float(value)
 
 
-def resolve(settings: Settings, *, has_draft_model: bool, layers: int | None = None) -> Settings:
+def resolve(
+    settings: Settings,
+    *,
+    has_draft_model: bool,
+    has_dspark: bool = False,
+    layers: int | None = None,
+) -> Settings:
     """Replace `auto` by the choice this model pair can serve, and check the others against it.
 
+    has_dspark: whether the pair has a trained DSpark drafter.
     layers: decoder layers of the target; `verifier_layers` above it is refused.
     """
-    drafter = _resolve_drafter(settings, has_draft_model)
+    drafter = _resolve_drafter(settings, has_draft_model, has_dspark)
     judge = settings.judge
     if judge == "auto":
         judge = "target" if settings.rules == "exact" else "early_layers"
     if not has_draft_model and "draft_model" in (drafter, judge) and settings.method != "greedy":
         raise SettingsError("This model pair has no draft model; choose another drafter or judge.")
+    if drafter == "dspark" and not has_dspark and settings.method != "greedy":
+        raise SettingsError("This model pair has no DSpark drafter; choose another drafter.")
     uses_layers = settings.method != "greedy" and (
         drafter == "early_exit" or (settings.method == "spork" and judge == "early_layers")
     )
@@ -198,12 +220,19 @@ def resolve(settings: Settings, *, has_draft_model: bool, layers: int | None = N
     return dataclasses.replace(settings, drafter=drafter, judge=judge)
 
 
-def _resolve_drafter(settings: Settings, has_draft_model: bool) -> str:
+def _resolve_drafter(settings: Settings, has_draft_model: bool, has_dspark: bool) -> str:
     if settings.method == "dspark" and settings.rules == "exact":
-        raise SettingsError(
-            "Exact DSpark needs its own trained drafter, which this version does not carry yet; "
-            "choose rules article, or spork or speculative with rules exact."
-        )
+        if not has_dspark:
+            raise SettingsError(
+                "Exact DSpark needs its own trained drafter, which this model pair does not have; "
+                "choose rules article, or spork or speculative with rules exact."
+            )
+        if settings.drafter not in ("auto", "dspark"):
+            raise SettingsError(
+                "Exact DSpark drafts with its own drafter; choose drafter dspark, or method "
+                "speculative for another one."
+            )
+        return "dspark"
     if settings.drafter != "auto":
         return settings.drafter
     if settings.method == "spork" and settings.rules == "article":

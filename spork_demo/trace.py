@@ -66,10 +66,34 @@ class ForkScore:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduling:
+    """Why as many drafted tokens were sent to be judged as were.
+
+    rule: `full`, `threshold` or `hardware`. survivals[k]: the drafter's estimate that its drafts
+        up to k + 1 are all accepted, cut ones included.
+    threshold: the confidence a draft needed (`threshold`).
+    throughputs[n]: expected tokens per second with n drafts sent, up to and with the first that
+        was refused; hopes[k]: the best throughput in reach by sending draft k + 1, which had to
+        exceed throughputs[k] (`hardware`).
+    call_seconds[n]: measured seconds of a target call on n + 1 rows; draft_seconds: of drafting a
+        block, spent whatever is sent (`hardware`).
+    """
+
+    rule: str
+    survivals: tuple[float, ...] = ()
+    threshold: float | None = None
+    throughputs: tuple[float, ...] = ()
+    hopes: tuple[float, ...] = ()
+    call_seconds: tuple[float, ...] = ()
+    draft_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """Draft, judge, commit, once.
 
-    scheduled: drafted tokens sent to be judged. accepted: drafted tokens kept, the target's own
+    scheduled: drafted tokens sent to be judged; they come first in `nodes`, and what comes after
+        them was cut. accepted: drafted tokens kept, the target's own
         token not counted. cache_rows: rows the target's cache held for this round's anchor and
         forks before the commit. Seconds are the lane's own stopwatch, device synchronised;
         `seconds` is the whole round, the phases are parts of it.
@@ -89,6 +113,7 @@ class Round:
     commit_seconds: float
     scores: tuple[ForkScore, ...] = ()
     accept_threshold: float | None = None
+    scheduling: Scheduling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +140,7 @@ class Provenance:
     app: str = ""
     target: str = ""
     draft: str = ""
+    dspark: str = ""
     device: str = ""
     dtype: str = ""
     threads: int = 0

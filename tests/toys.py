@@ -82,6 +82,8 @@ class TableModel:
 class ScriptedDrafter:
     """Proposes what a function of the committed tokens says: a chain, or (tokens, parents)."""
 
+    features = ()
+
     def __init__(self, script, probability: float | None = 0.5) -> None:
         self.script = script
         self.probability = probability
@@ -106,6 +108,8 @@ class ScriptedDrafter:
 
 class SampledDrafter:
     """Draws a tree of given parents from a table of its own, keeping the exact q of every node."""
+
+    features = ()
 
     def __init__(self, table: torch.Tensor, parents: Sequence[int], settings: Settings, generator):
         self.table, self.parents = table, tuple(parents)
@@ -211,7 +215,12 @@ def naive_greedy(model, prompt: Sequence[int], new: int, stop_ids=frozenset()) -
 
 def run_lane(pair: Pair, settings: Settings, prompt: Sequence[int], context: int = 256) -> Trace:
     """One lane, folded. Settings may hold `auto`."""
-    settings = resolve(settings, has_draft_model=pair.draft is not None, layers=LAYERS)
+    settings = resolve(
+        settings,
+        has_draft_model=pair.draft is not None,
+        has_dspark=pair.dspark is not None,
+        layers=LAYERS,
+    )
     lane = Lane(pair, settings, prompt, NumberText(), context)
     return fold(Trace(settings, "toy"), lane.events())
 

@@ -86,10 +86,11 @@ def prefill(run: Run, drafter: Drafter | None = None) -> tuple[list[int], Starte
     """
     tokens = list(run.prompt)
     with run.watch.running("prefill"):
-        run.target.forward(tokens[:-1], last_only=True)
+        features = drafter.features if drafter is not None else ()
+        scores = run.target.forward(tokens[:-1], last_only=True, features=features)
         run.target.commit(range(run.target.pending))
         if drafter is not None:
-            drafter.observe(tokens, None)
+            drafter.observe(tokens, scores)
     return tokens, Started(len(tokens), run.watch.lap()["prefill"])
 
 
@@ -120,6 +121,7 @@ def record(run: Run, outcome: Outcome) -> Round:
     lap = run.watch.lap()
     accepted = min(len(outcome.path), len(outcome.committed))
     kept = set(outcome.path[:accepted])
+    proposal = outcome.proposal
     nodes = _nodes(run, outcome, kept)
     committed = _tokens(run, outcome, accepted)
     run.committed += len(committed)
@@ -129,7 +131,7 @@ def record(run: Run, outcome: Outcome) -> Round:
         index=run.rounds - 1,
         nodes=nodes,
         committed=committed,
-        scheduled=len(nodes),
+        scheduled=len(proposal.sent().tokens),
         accepted=accepted,
         target_calls=outcome.calls[0],
         draft_calls=outcome.calls[1],
@@ -140,17 +142,20 @@ def record(run: Run, outcome: Outcome) -> Round:
         commit_seconds=lap["commit"],
         scores=outcome.scores,
         accept_threshold=run.settings.accept_threshold if outcome.scores else None,
+        scheduling=proposal.scheduling,
     )
 
 
 def _nodes(run: Run, outcome: Outcome, kept: set[int]) -> tuple[Node, ...]:
-    proposal = outcome.proposal
+    proposal, sent = outcome.proposal, outcome.proposal.sent()
     seen: list[float | None] = [None] * len(proposal.tokens)
-    if outcome.logits is not None and outcome.judged_all and proposal.tokens:
-        rows = [parent + 1 for parent in proposal.parents]
+    if outcome.logits is not None and outcome.judged_all and sent.tokens:
+        rows = [parent + 1 for parent in sent.parents]
         p = outcome.logits[rows].softmax(dim=-1)
-        seen = p.gather(-1, torch.tensor(proposal.tokens, device=p.device)[:, None])[:, 0].tolist()
-    fates: list[DraftFate] = ["accepted" if n in kept else "rejected" for n in range(len(seen))]
+        chosen = torch.tensor(sent.tokens, device=p.device)[:, None]
+        seen[: len(rows)] = p.gather(-1, chosen)[:, 0].tolist()
+    judged: list[DraftFate] = ["accepted" if n in kept else "rejected" for n in range(len(seen))]
+    fates = [*judged[: len(sent.tokens)], *["cut"] * (len(seen) - len(sent.tokens))]
     return tuple(
         Node(
             token=token,

@@ -33,9 +33,11 @@ def scored(
             with run.watch.running("commit"):
                 kept = best is not None and best.score >= run.settings.accept_threshold
                 path = proposal.path(best.leaf) if kept else ()
-                committed, logits, cache_rows = _commit(run, tokens, proposal, path)
+                committed, logits, cache_rows, scores = _commit(
+                    run, tokens, proposal, path, drafter.features
+                )
                 tokens += committed
-                drafter.observe(tokens, None)
+                drafter.observe(tokens, scores)
         yield record(
             run,
             _outcome(
@@ -51,13 +53,20 @@ def scored(
     yield run.finished()
 
 
-def _commit(run: Run, tokens: list[int], proposal: Proposal, path: tuple[int, ...]):
+def _commit(
+    run: Run,
+    tokens: list[int],
+    proposal: Proposal,
+    path: tuple[int, ...],
+    features: tuple[int, ...],
+):
     """Keep `path`, or the target's top-1 token when it is empty.
 
     Returns the committed tokens, the target's logits that predict them or None where it was not
-    asked about all of them, and the rows the cache held before the commit.
+    asked about all of them, the rows the cache held before the commit, and the scores of the call
+    that fed the committed rows, where there was one.
     """
-    target = run.target
+    target, scores = run.target, None
     committed = run.cut([proposal.tokens[node] for node in path])
     if proposal.rows:
         rows, logits = [0], None
@@ -66,13 +75,14 @@ def _commit(run: Run, tokens: list[int], proposal: Proposal, path: tuple[int, ..
         else:
             logits = proposal.anchor_logits[None]
     else:
-        logits = target.forward([tokens[-1], *committed[:-1]]).logits
+        scores = target.forward([tokens[-1], *committed[:-1]], features=features)
+        logits = scores.logits
         rows = list(range(target.pending))
     cache_rows = target.rows
     target.commit(rows)
     if not path:
         committed = [int(logits[0].argmax())]
-    return committed, logits, cache_rows
+    return committed, logits, cache_rows, scores
 
 
 def _outcome(

@@ -1,7 +1,8 @@
 """The loop of every method whose drafts the target itself judges, in one call a round.
 
-Classic speculative decoding (exact and article), SPORK exact (tree attention) and article DSpark
-differ only in who drafts and in the rule that reads the target's rows.
+Classic speculative decoding (exact and article), SPORK exact (tree attention) and DSpark (exact
+and article) differ only in who drafts and in the rule that reads the target's rows. A drafter may
+send a part of its proposal only: what it cuts is recorded and never fed to the target.
 """
 
 from collections.abc import Callable, Iterator
@@ -72,19 +73,23 @@ def verified(
             # 1. draft, leaving one place for the token the target adds itself
             with run.watch.running("draft"):
                 proposal = drafter.propose(tokens, run.room() - 1)
-            # 2. judge every fork in one call
+                sent = proposal.sent()
+            # 2. judge every fork that is sent, in one call
             with run.watch.running("judge"):
-                parents = [-1, *(parent + 1 for parent in proposal.parents)]
-                scores = target.forward([tokens[-1], *proposal.tokens], parents)
-                judged = rule(run, _rows(run, scores.logits), proposal)
+                parents = [-1, *(parent + 1 for parent in sent.parents)]
+                scores = target.forward(
+                    [tokens[-1], *sent.tokens], parents, features=drafter.features
+                )
+                judged = rule(run, _rows(run, scores.logits), sent)
             # 3. commit the kept branch and the target's own token, up to a stop token
             with run.watch.running("commit"):
                 path, cache_rows = judged.verdict.path, target.rows
-                drafted = [proposal.tokens[node] for node in path]
+                drafted = [sent.tokens[node] for node in path]
                 committed = run.cut([*drafted, judged.verdict.own])
-                target.commit([0, *(node + 1 for node in path[: len(committed) - 1])])
+                rows = [0, *(node + 1 for node in path[: len(committed) - 1])]
+                target.commit(rows)
                 tokens += committed
-                drafter.observe(tokens, scores)
+                drafter.observe(tokens, scores.committed(rows))
         yield record(
             run,
             Outcome(
@@ -96,7 +101,7 @@ def verified(
                 target_rows=[0, *(node + 1 for node in path)][: len(committed)],
                 calls=(target.calls - calls[0], draft_calls() - calls[1]),
                 cache_rows=cache_rows,
-                confidences=judged.confidences,
+                confidences=judged.confidences or proposal.confidences,
                 thresholds=judged.thresholds,
             ),
         )

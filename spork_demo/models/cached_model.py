@@ -9,7 +9,7 @@ attends to the same prefix rows.
 import contextlib
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -76,12 +76,18 @@ class RowLayer(DynamicLayer):
 class Scores:
     """What one call said. start: cache length before it; logits: [tokens fed, vocabulary] float32
     (only the last row for a prefill); features: layer index -> [tokens fed, hidden size], the
-    output of that decoder layer before any final norm.
+    output of that decoder layer before any final norm, for every token fed.
     """
 
     start: int
     logits: Tensor
     features: dict[int, Tensor] = field(default_factory=dict)
+
+    def committed(self, rows: Sequence[int]) -> "Scores":
+        """These scores with the features of the rows that were committed, and of no others."""
+        if not self.features:
+            return self
+        return replace(self, features={n: kept[list(rows)] for n, kept in self.features.items()})
 
 
 class CachedModel:

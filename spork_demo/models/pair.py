@@ -1,4 +1,4 @@
-"""Load a target and its draft model, check that they can work together, place them on a device.
+"""Load a target and its drafters, check that they can work together, place them on a device.
 
 Whatever is wrong with a model (missing, damaged, too large, of a kind that speculative decoding
 cannot use) becomes `ModelUnavailable` with one sentence for the page.
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from huggingface_hub import snapshot_download
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -20,6 +21,8 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from spork_demo.models.dspark_checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_dspark
+from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
 from spork_demo.models.progress import ModelUnavailable, Progress, Report, ignore_progress
@@ -39,7 +42,7 @@ SAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A target and its draft model, loaded, checked and in eval mode.
+    """A target, its draft model and its DSpark drafter, loaded, checked and in eval mode.
 
     vocab_size: ids below it exist in the tokenizer; logits of both models are cut to it.
     stop_ids: any of them ends a reply; empty for a base model without one.
@@ -60,6 +63,8 @@ class Pair:
     dtype: str
     target_name: str
     draft_name: str | None
+    dspark: DSparkNetwork | None = None
+    dspark_name: str | None = None
 
 
 def load_pair(
@@ -91,6 +96,7 @@ def _load_pair(spec: PairSpec, device: str, dtype: str, report: Report) -> Pair:
             )
         if draft.get_input_embeddings().weight.shape[0] < vocab_size:
             raise ModelUnavailable(f"{_label(spec.draft)} knows fewer tokens than its tokenizer.")
+    device = str(target.get_input_embeddings().weight.device) if not spread else device
     pair = Pair(
         name=spec.name,
         target=target,
@@ -101,10 +107,12 @@ def _load_pair(spec: PairSpec, device: str, dtype: str, report: Report) -> Pair:
         special_ids=special_ids(tokenizer),
         context_length=context_length(target.config),
         draft_context_length=context_length(draft.config) if draft is not None else None,
-        device=str(target.get_input_embeddings().weight.device) if not spread else device,
+        device=device,
         dtype=str(kind).removeprefix("torch."),
         target_name=_label(spec.target),
         draft_name=_label(spec.draft) if spec.draft is not None else None,
+        dspark=_load_dspark(spec.dspark, target, device, kind, report) if spec.dspark else None,
+        dspark_name=_label(spec.dspark) if spec.dspark else None,
     )
     report(Progress("ready", 0, 0, f"{spec.name} is ready on {pair.device}."))
     return pair
@@ -213,6 +221,26 @@ def _load_model(
         part(model)
     report(Progress("load", size, size, f"{label} is loaded."))
     return tokenizer, model.eval().requires_grad_(False)
+
+
+def _load_dspark(
+    ref: ModelRef, target: PreTrainedModel, device: str, dtype: torch.dtype, report: Report
+) -> DSparkNetwork:
+    label, folder = _label(ref), Path(ref.id)
+    if ref.source == "embedded":
+        raise ModelUnavailable("The embedded model brings no DSpark drafter; name its folder.")
+    report(Progress("load", 0, 0, f"Loading {label}."))
+    try:
+        if ref.source == "hub":
+            files = [CONFIG_FILE, WEIGHTS_FILE]
+            folder = Path(
+                snapshot_download(ref.id, revision=ref.revision or None, allow_patterns=files)
+            )
+        return load_dspark(folder, target, device=device, dtype=dtype, label=label)
+    except ModelUnavailable:
+        raise
+    except Exception as error:
+        raise ModelUnavailable(_explain(error, label)) from error
 
 
 def _locate(ref: ModelRef, report: Report) -> tuple[Path | str, int]:

@@ -67,6 +67,8 @@ class ModelForks:
         choice can be committed without feeding it again (article SPORK).
     """
 
+    features: tuple[int, ...] = ()
+
     def __init__(
         self,
         model: CachedModel,

@@ -65,6 +65,8 @@ class NgramForks:
     depth: tokens per fork; budget: nodes per proposal. Nothing is drafted behind a stop token.
     """
 
+    features: tuple[int, ...] = ()
+
     def __init__(
         self,
         order: int,

@@ -1,12 +1,13 @@
 """What a drafter returns, and the two calls a drafter answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from torch import Tensor
 
 from spork_demo.models.cached_model import Scores
+from spork_demo.trace import Scheduling
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,9 @@ class Proposal:
     rows: for forks the target itself grew, the pending cache row of each node (None where a tip
         was never fed) - the anchor is row 0; empty for every other drafter.
     anchor_logits: with `rows`, the target's logits [vocabulary] after the anchor.
+    confidences: the drafter's own estimate that each node is accepted, given those above it.
+    scheduled: how many nodes, the first ones, are sent to be judged; None sends them all.
+    scheduling: why so many.
     """
 
     tokens: tuple[int, ...] = ()
@@ -29,6 +33,24 @@ class Proposal:
     source: str = ""
     rows: tuple[int | None, ...] = ()
     anchor_logits: Tensor | None = None
+    confidences: tuple[float | None, ...] = ()
+    scheduled: int | None = None
+    scheduling: Scheduling | None = None
+
+    def sent(self) -> "Proposal":
+        """The part that is to be judged. Nodes come after their parents, so it is a tree too."""
+        if self.scheduled is None:
+            return self
+        end = self.scheduled
+        return replace(
+            self,
+            tokens=self.tokens[:end],
+            parents=self.parents[:end],
+            probabilities=self.probabilities[:end],
+            sampled_from=self.sampled_from[:end],
+            confidences=self.confidences[:end],
+            scheduled=None,
+        )
 
     def children(self, node: int) -> tuple[int, ...]:
         """Nodes that hang from `node`; -1 asks for the anchor's."""
@@ -49,7 +71,12 @@ class Proposal:
 
 
 class Drafter(Protocol):
-    """Anything that proposes tokens."""
+    """Anything that proposes tokens.
+
+    features: target layers whose outputs it wants to observe.
+    """
+
+    features: tuple[int, ...]
 
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
         """Draft what may follow `tokens`, at most `limit` deep. An empty proposal is fine."""
@@ -58,6 +85,8 @@ class Drafter(Protocol):
     def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
         """`tokens` are now committed; `scores` was the target's last call, where there was one.
 
-        Called once after the prefill and once after every round.
+        Its features are those of the rows that were committed in that call: together with the
+        rows of the calls before, every token but the anchor. Called once after the prefill and
+        once after every round.
         """
         ...
