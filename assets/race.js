@@ -177,7 +177,7 @@
     }
 
     follow() {
-      this.text.scrollTop = this.text.scrollHeight;
+      this.text.scrollTop = 1e7;
     }
 
     get nearEnd() {
@@ -315,6 +315,7 @@
       const ended = this.live && !running;
       this.live = running && !this.head.recorded;
       if (news.length) this.paint();
+      if (!this.live) this.hold(false);
       if (fresh && this.live) this.reveal();
       if (ended) this.announce();
       return undefined;
@@ -336,7 +337,13 @@
       }
     }
 
+    /* While a race runs the lanes keep the room they had, so that nothing below them moves. */
+    hold(on) {
+      this.grid.style.minHeight = on ? `${this.grid.offsetHeight}px` : "";
+    }
+
     begin(head) {
+      this.hold(true);
       this.head = head;
       this.words = head.words;
       this.fates = head.fates;
@@ -407,14 +414,20 @@
 
     paint() {
       if (this.playing) return;
-      this.lanes.forEach((lane, place) => {
-        const follow = this.live && lane.nearEnd;
+      this.following(this.live, (lane, place) => {
         lane.show(lane.events.length);
-        if (follow) lane.follow();
         if (this.summary) lane.summarise(this.summary[place]);
       });
       this.root.classList.toggle("is-live", this.live);
       this.replay.disabled = this.live;
+    }
+
+    /* Draw every lane; those that were read at their end stay there. Measured before anything is
+       drawn and scrolled after, so that the browser lays out once. */
+    following(on, draw) {
+      const ends = this.lanes.map((lane) => on && lane.nearEnd);
+      this.lanes.forEach(draw);
+      this.lanes.forEach((lane, place) => ends[place] && lane.follow());
     }
 
     redraw() {
@@ -435,6 +448,7 @@
 
     play() {
       this.card.close(false);
+      this.hold(true);
       this.lanes.forEach((lane) => lane.clear());
       this.playing = { at: 0, paused: true, times: this.lanes.map((lane) => lane.times()) };
       this.root.classList.add("is-replaying");
@@ -469,12 +483,10 @@
       play.at += ((now - play.last) / 1000) * this.speed;
       play.last = now;
       let open = false;
-      this.lanes.forEach((lane, place) => {
+      this.following(true, (lane, place) => {
         let upTo = lane.shown;
         while (upTo < lane.events.length && play.times[place][upTo] <= play.at) upTo += 1;
-        const follow = lane.nearEnd;
         if (upTo > lane.shown) lane.show(upTo);
-        if (follow) lane.follow();
         lane.meter(play.at);
         open ||= lane.shown < lane.events.length;
       });
@@ -496,6 +508,7 @@
       clearTimeout(this.beat);
       cancelAnimationFrame(this.frame);
       this.playing = null;
+      this.hold(false);
       this.root.classList.remove("is-replaying");
       if (this.replay) this.replay.textContent = this.words.replay;
       if (this.all) this.all.hidden = true;

@@ -58,6 +58,18 @@ def upload(page, file):
     chooser.value.set_files(file)
 
 
+def turn(page, knob, value):
+    """Type a value; a widget that has only just appeared may drop the first try, visibly."""
+    box = f"{knob} input[type=number]"
+    for _ in range(5):
+        page.fill(box, str(value))
+        page.keyboard.press("Tab")
+        page.wait_for_timeout(100)
+        if page.input_value(box) == str(value):
+            return
+    pytest.fail(f"{knob} does not keep {value}")
+
+
 def badge(page):
     return page.inner_text(".badge").replace("●", "").strip()
 
@@ -213,8 +225,7 @@ def test_a_downloaded_race_opens_again_and_a_bad_file_changes_nothing(open_page,
 def test_knobs_in_closed_accordions_count(open_page):
     page = open_page()
     page.click("#knobs button")
-    page.fill("#knob-max_new_tokens input[type=number]", "12")
-    page.keyboard.press("Tab")
+    turn(page, "#knob-max_new_tokens", 12)
     page.click("#knobs > button")
     page.click("#lanes button")
     page.get_by_text("4", exact=True).first.click()
