@@ -193,6 +193,7 @@ def test_recordings_are_chosen_by_place():
     lines, race, _ = desk().recording(0)
     assert race == sample_race()
     assert lines
+    assert (desk().place(race), desk().place(None)) == (0, -1)
     assert desk().recording(-1) == (SKIP, SKIP, SKIP)
     for place in (None, 1, -2, True, "0", 0.0):
         assert "no such recorded race" in desk().recording(place)[2]

@@ -120,6 +120,11 @@ class Desk:
         race = self.recorded[place]
         return race_lines(race), race, notice(words.OPENING)
 
+    def place(self, race: Race | None) -> int:
+        """Where `race` stands among the recordings."""
+        places = (place for place, recorded in enumerate(self.recorded) if recorded == race)
+        return next(places, NO_RECORDING)
+
 
 class Film:
     """A race being watched: the race so far, its lines, and when the next frame is due."""

@@ -232,9 +232,9 @@ def _wire_race(
     results = [*tab.charts, *details]
     chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
     for name, event in (("run", ended), ("upload", upload)):
-        # The menu forgets its recording, so that it can be chosen again.
+        # The menu lets go of a recording no longer shown, so that it can be chosen again.
         event.then(
-            lambda current: [NO_RECORDING, *result(current)],
+            lambda current: [desk.place(current), *result(current)],
             race,
             [tab.recordings, *results],
             api_name=f"results_after_{name}",

@@ -91,7 +91,7 @@ VIEW = {
     "recorded": "recorded",
     "live": "live",
     "replay": "▶ Replay",
-    "pause": "⏸ Pause",
+    "pause": "❚❚ Pause",
     "resume": "▶ Resume",
     "show_all": "Show all",
     "speed": "Replay speed",
