@@ -22,7 +22,7 @@ from tests.dspark_parity import (
     recorded,
     rounds,
 )
-from tests.toys import tiny_llama
+from tests.toys import tiny_dspark, tiny_llama
 
 CLOSE = {"rtol": 0.0, "atol": 1e-4}
 
@@ -265,29 +265,9 @@ def test_missing_and_damaged_files_are_refused_with_one_sentence(tmp_path):
         load(tmp_path)
 
 
-def llama_drafter(folder, target):
-    """A random drafter of the Llama kind, without query and key norms, saved as a release is."""
-    torch.manual_seed(0)
-    config = DSparkConfig(
-        vocab_rows=64,
-        hidden_size=32,
-        intermediate_size=64,
-        layers=1,
-        heads=4,
-        kv_heads=2,
-        head_size=8,
-        norm_eps=1e-6,
-        rope_theta=1e4,
-        max_positions=256,
-        block_size=4,
-        mask_token=63,
-        feature_layers=(0, 2),
-        target_layers=4,
-        qk_norm=False,
-        markov_rank=4,
-        confidence=True,
-        confidence_with_markov=True,
-    )
+def saved_llama_drafter(folder):
+    """A random drafter without query and key norms, saved as a release is."""
+    network = tiny_dspark()
     plain = {
         "model_type": "llama",
         "vocab_size": 64,
@@ -306,7 +286,6 @@ def llama_drafter(folder, target):
         "markov_rank": 4,
         "enable_confidence_head": True,
     }
-    network = DSparkNetwork(config)
     folder.mkdir(exist_ok=True)
     save_file(network.state_dict(), folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(plain))
@@ -315,7 +294,7 @@ def llama_drafter(folder, target):
 
 def test_a_llama_drafter_has_no_query_and_key_norms(tmp_path):
     target = tiny_llama()
-    network = llama_drafter(tmp_path / "drafter", target)
+    network = saved_llama_drafter(tmp_path / "drafter")
     loaded = load(tmp_path / "drafter", target)
     assert loaded.config == network.config
     assert not any("q_norm" in name for name in loaded.state_dict())

@@ -1,6 +1,7 @@
 """Stand-ins small enough to know the right answer of: a table model, a tiny Llama, drafters."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -11,6 +12,7 @@ from spork_demo.decoding.sampling import distribution, draw
 from spork_demo.decoding.stopwatch import Stopwatch
 from spork_demo.lanes import Lane
 from spork_demo.models.cached_model import CachedModel, Scores
+from spork_demo.models.dspark_network import DSparkConfig, DSparkNetwork
 from spork_demo.models.pair import Pair
 from spork_demo.settings import Settings, resolve
 from spork_demo.trace import Trace, fold
@@ -201,6 +203,44 @@ def tiny_pair(target=None, draft=None, *, stop_ids=frozenset(), context: int = 2
         target_name="tiny",
         draft_name="blurred" if draft is not None else None,
     )
+
+
+def tiny_dspark(seed: int = 0, **changes) -> DSparkNetwork:
+    """A random drafter of the Llama kind for `tiny_llama`, backbone in float64."""
+    torch.manual_seed(seed)
+    config = DSparkConfig(
+        **{
+            "vocab_rows": VOCABULARY,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "layers": 1,
+            "heads": 4,
+            "kv_heads": 2,
+            "head_size": 8,
+            "norm_eps": 1e-6,
+            "rope_theta": 1e4,
+            "max_positions": 256,
+            "block_size": 4,
+            "mask_token": VOCABULARY - 1,
+            "feature_layers": (0, 2),
+            "target_layers": LAYERS,
+            "qk_norm": False,
+            "markov_rank": 4,
+            "confidence": True,
+            "confidence_with_markov": True,
+            **changes,
+        }
+    )
+    network = DSparkNetwork(config).double()
+    for head in filter(None, (network.markov_head, network.confidence_head)):
+        head.float()
+    return network.eval().requires_grad_(False)
+
+
+def dspark_pair(network: DSparkNetwork | None = None, **options) -> Pair:
+    """`tiny_pair` with a random DSpark drafter."""
+    network = network or tiny_dspark()
+    return replace(tiny_pair(**options), dspark=network, dspark_name="random")
 
 
 def naive_greedy(model, prompt: Sequence[int], new: int, stop_ids=frozenset()) -> list[int]:
