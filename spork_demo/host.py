@@ -32,12 +32,13 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class PairInfo:
-    """One target and draft pair this deployment offers. `layers` is the target's depth."""
+    """One model pair this deployment offers. `layers` is the target's depth."""
 
     name: str
     layers: int
     has_draft_model: bool
     languages: tuple[str, ...] = ()
+    has_dspark: bool = False
 
 
 class Host(Protocol):

@@ -123,7 +123,13 @@ class LocalHost:
 
     def pairs(self) -> tuple[PairInfo, ...]:
         return tuple(
-            PairInfo(spec.name, engine.layers, engine.pair.draft is not None, spec.languages)
+            PairInfo(
+                spec.name,
+                engine.layers,
+                has_draft_model=engine.pair.draft is not None,
+                languages=spec.languages,
+                has_dspark=engine.pair.dspark is not None,
+            )
             for spec in self._spacefile.pairs
             if (engine := self._engines.get(spec.name)) is not None
         )

@@ -22,6 +22,7 @@ from tests.dspark_parity import (
     recorded,
     rounds,
 )
+from tests.tiny_checkpoints import saved_dspark
 from tests.toys import tiny_dspark, tiny_llama
 
 CLOSE = {"rtol": 0.0, "atol": 1e-4}
@@ -265,36 +266,10 @@ def test_missing_and_damaged_files_are_refused_with_one_sentence(tmp_path):
         load(tmp_path)
 
 
-def saved_llama_drafter(folder):
-    """A random drafter without query and key norms, saved as a release is."""
-    network = tiny_dspark()
-    plain = {
-        "model_type": "llama",
-        "vocab_size": 64,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1e4,
-        "max_position_embeddings": 256,
-        "block_size": 4,
-        "mask_token_id": 63,
-        "target_layer_ids": [0, 2],
-        "num_target_layers": 4,
-        "markov_rank": 4,
-        "enable_confidence_head": True,
-    }
-    folder.mkdir(exist_ok=True)
-    save_file(network.state_dict(), folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(plain))
-    return network
-
-
 def test_a_llama_drafter_has_no_query_and_key_norms(tmp_path):
     target = tiny_llama()
-    network = saved_llama_drafter(tmp_path / "drafter")
+    network = tiny_dspark()
+    saved_dspark(tmp_path / "drafter", network)
     loaded = load(tmp_path / "drafter", target)
     assert loaded.config == network.config
     assert not any("q_norm" in name for name in loaded.state_dict())

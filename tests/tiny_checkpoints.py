@@ -1,10 +1,13 @@
 """Tiny random checkpoints with a tokenizer of 64 words, written to disk as real ones are."""
 
+import json
 from pathlib import Path
 
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.spacefile import ModelRef
 
 SIZES = {
@@ -38,4 +41,32 @@ def saved(
 ) -> ModelRef:
     (model or tiny_llama()).save_pretrained(folder)
     (tokenizer or tiny_tokenizer()).save_pretrained(folder)
+    return ModelRef("folder", str(folder))
+
+
+def saved_dspark(folder: Path, network: DSparkNetwork, **changes: object) -> ModelRef:
+    """A drafter of the Llama kind in the layout of the releases."""
+    config = network.config
+    plain = {
+        "model_type": "llama",
+        "vocab_size": config.vocab_rows,
+        "hidden_size": config.hidden_size,
+        "intermediate_size": config.intermediate_size,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.kv_heads,
+        "rms_norm_eps": config.norm_eps,
+        "rope_theta": config.rope_theta,
+        "max_position_embeddings": config.max_positions,
+        "block_size": config.block_size,
+        "mask_token_id": config.mask_token,
+        "target_layer_ids": config.feature_layers,
+        "num_target_layers": config.target_layers,
+        "markov_rank": config.markov_rank,
+        "enable_confidence_head": config.confidence,
+        **changes,
+    }
+    folder.mkdir(exist_ok=True)
+    save_file(network.state_dict(), folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(plain))
     return ModelRef("folder", str(folder))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -19,10 +20,21 @@ from transformers import PreTrainedModel
 from spork_demo.models.dspark_network import DSparkConfig, DSparkNetwork
 from spork_demo.models.layers import decoder_layers
 from spork_demo.models.progress import ModelUnavailable
+from spork_demo.spacefile import ModelRef
 
 CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
 TABLES = ("embed_tokens.weight", "lm_head.weight")
 MARKOV_TYPES = ("vanilla", "gated", "rnn")
+
+
+def dspark_folder(ref: ModelRef) -> Path:
+    """The folder of a checkpoint, fetched from the hub first where `ref` names one there."""
+    if ref.source == "embedded":
+        raise ModelUnavailable("The embedded model brings no DSpark drafter; name its folder.")
+    if ref.source == "folder":
+        return Path(ref.id)
+    files = [CONFIG_FILE, WEIGHTS_FILE]
+    return Path(snapshot_download(ref.id, revision=ref.revision or None, allow_patterns=files))
 
 
 def load_dspark(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from huggingface_hub import snapshot_download
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -21,7 +20,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from spork_demo.models.dspark_checkpoint import CONFIG_FILE, WEIGHTS_FILE, load_dspark
+from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
@@ -226,17 +225,10 @@ def _load_model(
 def _load_dspark(
     ref: ModelRef, target: PreTrainedModel, device: str, dtype: torch.dtype, report: Report
 ) -> DSparkNetwork:
-    label, folder = _label(ref), Path(ref.id)
-    if ref.source == "embedded":
-        raise ModelUnavailable("The embedded model brings no DSpark drafter; name its folder.")
+    label = _label(ref)
     report(Progress("load", 0, 0, f"Loading {label}."))
     try:
-        if ref.source == "hub":
-            files = [CONFIG_FILE, WEIGHTS_FILE]
-            folder = Path(
-                snapshot_download(ref.id, revision=ref.revision or None, allow_patterns=files)
-            )
-        return load_dspark(folder, target, device=device, dtype=dtype, label=label)
+        return load_dspark(dspark_folder(ref), target, device=device, dtype=dtype, label=label)
     except ModelUnavailable:
         raise
     except Exception as error:
