@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from spork_demo.decoding.stopwatch import synchroniser
 from spork_demo.metrics import measure
@@ -69,12 +70,16 @@ Lane = Callable[[Sequence[int], Tally], None]
 
 def run_bench(
     engine: Engine,
+    stock: PreTrainedModel,
     prompts: Sequence[str],
     new_tokens: int,
     told: Callable[[str], None] = lambda _line: None,
 ) -> dict[str, Any]:
-    """Run every lane over every prompt; returns the report `--json` writes."""
-    lanes = _lanes(engine, new_tokens)
+    """Run every lane over every prompt; returns the report `--json` writes.
+
+    stock: the same target as transformers loads it, for the peers.
+    """
+    lanes = _lanes(engine, stock, new_tokens)
     tallies = {name: Tally() for name in lanes}
     encoded = [engine.encode(prompt, engine.pair.context_length) for prompt in prompts]
     engine.warm_up(tuple(encoded[0]))
@@ -88,7 +93,7 @@ def run_bench(
     return _report(engine, tallies)
 
 
-def _lanes(engine: Engine, new_tokens: int) -> dict[str, Lane]:
+def _lanes(engine: Engine, stock: PreTrainedModel, new_tokens: int) -> dict[str, Lane]:
     lanes: dict[str, Lane] = {}
     for name, settings in OURS.items():
         try:
@@ -97,7 +102,7 @@ def _lanes(engine: Engine, new_tokens: int) -> dict[str, Lane]:
             continue
         lanes[name] = _ours(engine, settings)
     for name, options in PEERS.items():
-        lanes[name] = _peer(engine, options, new_tokens)
+        lanes[name] = _peer(stock, engine.pair.stop_ids, options, new_tokens)
     return lanes
 
 
@@ -117,8 +122,9 @@ def _ours(engine: Engine, settings: Settings) -> Lane:
     return run
 
 
-def _peer(engine: Engine, options: dict[str, Any], new_tokens: int) -> Lane:
-    model = engine.pair.target
+def _peer(
+    model: PreTrainedModel, stop_ids: frozenset[int], options: dict[str, Any], new_tokens: int
+) -> Lane:
     synchronise = synchroniser(model.get_input_embeddings().weight.device)
 
     @torch.inference_mode()
@@ -139,7 +145,7 @@ def _peer(engine: Engine, options: dict[str, Any], new_tokens: int) -> Lane:
                 attention_mask=torch.ones_like(inputs),
                 max_new_tokens=new_tokens,
                 do_sample=False,
-                eos_token_id=sorted(engine.pair.stop_ids) or None,
+                eos_token_id=sorted(stop_ids) or None,
                 **options,
             )
         finally:
@@ -158,6 +164,7 @@ def _report(engine: Engine, tallies: dict[str, Tally]) -> dict[str, Any]:
     return {
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, {engine.pair.device}",
         "dtype": engine.pair.dtype,
+        "kernels": engine.pair.kernels,
         "prompts": len(greedy.ids),
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "lanes": {
@@ -188,7 +195,8 @@ def _same(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 def table(report: dict[str, Any]) -> str:
     """The report as lines of text."""
     head = (
-        f"{report['machine']}, {report['dtype']}, {report['prompts']} prompts, "
+        f"{report['machine']}, {report['dtype']}, our kernels {report['kernels']}, "
+        f"{report['prompts']} prompts, "
         f"peak memory {report['peak_memory_mb']} MB"
     )
     columns = (

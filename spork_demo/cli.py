@@ -84,6 +84,12 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
     )
+    parser.add_argument(
+        "--kernels",
+        default="packed",
+        choices=("packed", "stock"),
+        help="on a CPU: weights repacked for few rows, or as transformers has them",
+    )
 
 
 def _option(name: str) -> str:
@@ -159,9 +165,8 @@ def _bench(options: argparse.Namespace) -> None:
     prompts = _read_prompts(Path(options.prompts)) if options.prompts else PROMPTS
     if options.quick:
         prompts, budget = prompts[:3], 24
-    report = run_bench(
-        _engine(options), prompts, budget, lambda line: sys.stderr.write(f"{line}\n")
-    )
+    engine, stock = _engine(options), _engine(options, kernels="stock").pair.target
+    report = run_bench(engine, stock, prompts, budget, lambda line: sys.stderr.write(f"{line}\n"))
     if options.json:
         Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
     sys.stdout.write(table(report) + "\n")
@@ -178,14 +183,15 @@ def _read_prompts(path: Path) -> tuple[str, ...]:
     return prompts
 
 
-def _engine(options: argparse.Namespace):
+def _engine(options: argparse.Namespace, **choices: str):
     from spork_demo.models.pair import ModelUnavailable, load_pair  # noqa: PLC0415
     from spork_demo.runtime import Engine  # noqa: PLC0415
 
     _quiet_libraries()
     spec = _pair_spec(options)
     try:
-        return Engine(load_pair(spec, device=options.device, dtype=options.dtype))
+        choices = {"kernels": options.kernels} | choices
+        return Engine(load_pair(spec, options.device, options.dtype, **choices))
     except ModelUnavailable as error:
         raise UsageError(str(error)) from error
 

@@ -95,6 +95,7 @@ class Engine:
             dspark=self.pair.dspark_name or "",
             device=device_name(self.pair.device),
             dtype=self.pair.dtype,
+            kernels=self.pair.kernels,
             threads=torch.get_num_threads(),
             torch=torch.__version__,
             transformers=transformers.__version__,

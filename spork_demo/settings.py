@@ -62,9 +62,7 @@ KNOBS = {
         Knob("top_k", "top-k", 0, 0, 1000, 1, "keep the k most probable tokens; 0 is off"),
         Knob("seed", "seed", 0, 0, SEED_LIMIT, 1, "same seed and settings, same tokens"),
         Knob("max_new_tokens", "new tokens", 96, 1, 4096, 1, "most tokens a run may add"),
-        Knob(
-            "confidence_threshold", "c", 0.5, 0.0, 1.0, 0.01, "confidence a draft must have"
-        ),
+        Knob("confidence_threshold", "c", 0.5, 0.0, 1.0, 0.01, "confidence a draft must have"),
         Knob("ngram_order", "n", 4, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
     )
 }

@@ -135,7 +135,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the numbers were measured on. `date` is ISO 8601, `recorded` is set by replays."""
+    """What the numbers were measured on. `date` is ISO 8601; `kernels` are `stock` or `packed`."""
 
     app: str = ""
     target: str = ""
@@ -143,6 +143,7 @@ class Provenance:
     dspark: str = ""
     device: str = ""
     dtype: str = ""
+    kernels: str = ""
     threads: int = 0
     torch: str = ""
     transformers: str = ""

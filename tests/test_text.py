@@ -9,8 +9,8 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from spork_demo.models.pair import special_ids
 from spork_demo.models.text import Codec, Stream
+from spork_demo.models.tokens import special_ids
 
 REPLACEMENT_ID = 24211  # U+FFFD as a token of its own
 WATER = "用中文回答：水的化学式是什么？"

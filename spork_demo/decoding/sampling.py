@@ -37,7 +37,10 @@ def _keep_nucleus(logits: Tensor, top_p: float) -> Tensor:
 
 
 def draw(p: Tensor, generator: torch.Generator) -> int:
-    """One token from a distribution [vocabulary]."""
+    """One token from a distribution [vocabulary]; a one-point one needs no random number."""
+    best = int(p.argmax())
+    if p[best] >= 1.0:
+        return best
     return int(torch.multinomial(p, 1, generator=generator))
 
 

@@ -4,6 +4,7 @@ Whatever is wrong with a model (missing, damaged, too large, of a kind that spec
 cannot use) becomes `ModelUnavailable` with one sentence for the page.
 """
 
+import dataclasses
 import gc
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +25,14 @@ from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
+from spork_demo.models.packed import pack
 from spork_demo.models.progress import ModelUnavailable, Progress, Report, ignore_progress
+from spork_demo.models.tokens import same_tokenizer, special_ids, stop_ids
 from spork_demo.spacefile import ModelRef, PairSpec
 
 __all__ = ["ModelUnavailable", "Pair", "decoder_layers", "final_norm", "lm_head", "load_pair"]
 
 EMBEDDED_NAME = "SmolLM2-135M-Instruct"
-
-SAMPLES = (
-    "The quick brown fox, 12345 times.",
-    "def f(x):\n    return x ** 2  # two  spaces\n",
-    "naïve café 水的化学式是什么？ 👩‍👩‍👧 \u200bend",
-)
-"""Tokenizers with one vocabulary may still split text differently: these must come out equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +60,28 @@ class Pair:
     draft_name: str | None
     dspark: DSparkNetwork | None = None
     dspark_name: str | None = None
+    kernels: str = "stock"
 
 
 def load_pair(
-    spec: PairSpec, device: str = "auto", dtype: str = "auto", report: Report = ignore_progress
+    spec: PairSpec,
+    device: str = "auto",
+    dtype: str = "auto",
+    report: Report = ignore_progress,
+    kernels: str = "packed",
 ) -> Pair:
-    """Load the models `spec` names. `dtype` other than auto overrides the one in `spec`."""
+    """Load the models `spec` names. `dtype` other than auto overrides the one in `spec`.
+
+    kernels: `packed` repacks a CPU model's weights for fast products of a few rows where torch
+        can do that; `stock` leaves them as transformers loads them.
+    """
     try:
-        return _load_pair(spec, device, dtype, report)
+        pair = _load_pair(spec, device, dtype, report)
+        if kernels == "stock" or not pack(pair.target):
+            return pair
+        if pair.draft is not None:
+            pack(pair.draft)
+        return dataclasses.replace(pair, kernels="packed")
     except ModelUnavailable as error:
         _free_memory()
         report(Progress("failed", 0, 0, str(error)))
@@ -131,29 +141,6 @@ def choose_dtype(dtype: str, device: str) -> torch.dtype:
     if not device.startswith("cuda"):
         return torch.float32
     return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-
-
-def same_tokenizer(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> bool:
-    """Whether both give every text the same ids. Sizes in the configs do not matter."""
-    if one.get_vocab() != other.get_vocab():
-        return False
-    return all(
-        one.encode(text, add_special_tokens=False) == other.encode(text, add_special_tokens=False)
-        for text in SAMPLES
-    )
-
-
-def stop_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """The union of what the generation config and the tokenizer call the end; maybe empty."""
-    declared = getattr(model.generation_config, "eos_token_id", None)
-    listed = declared if isinstance(declared, list | tuple) else [declared]
-    return frozenset(i for i in (*listed, tokenizer.eos_token_id) if i is not None)
-
-
-def special_ids(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Ids of control tokens, those included that the tokenizer has no role for."""
-    added = tokenizer.added_tokens_decoder
-    return frozenset(tokenizer.all_special_ids) | {i for i, token in added.items() if token.special}
 
 
 def context_length(config: PreTrainedConfig) -> int:

@@ -24,7 +24,7 @@ class ForkPlan:
     """What to grow. `width` forks of at most `depth` tokens each.
 
     shape: `forks` continues each first token with one child; `tree` gives every node up to
-        `width` children and keeps the `budget` most probable nodes.
+        `width` children and keeps `budget` nodes of the most probable branches.
     sample_first, sample_rest: draw the first tokens or the later ones from the draft
         distribution instead of taking the most probable.
     """
@@ -39,13 +39,19 @@ class ForkPlan:
 
 @dataclass(slots=True)
 class _Growing:
-    """Nodes drafted so far. `rows[n]` is the pending cache row of node n once it was fed."""
+    """Nodes drafted so far. `rows[n]` is the pending cache row of node n once it was fed.
+
+    joint: probability of the branch up to a node. rank: what a node is kept by under a budget; a
+    drawn one ranks by its parent, since a choice by its own token would leave the kept tokens
+    distributed otherwise than the q they were drawn from.
+    """
 
     tokens: list[int] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     sampled_from: list[Tensor | None] = field(default_factory=list)
     joint: list[float] = field(default_factory=list)
+    rank: list[float] = field(default_factory=list)
     rows: list[int | None] = field(default_factory=list)
 
     def add(self, token: int, parent: int, probability: float, q: Tensor | None) -> int:
@@ -55,6 +61,7 @@ class _Growing:
         self.probabilities.append(probability)
         self.sampled_from.append(q)
         self.joint.append(above * probability)
+        self.rank.append(above if q is not None else above * probability)
         self.rows.append(None)
         return len(self.tokens) - 1
 
@@ -103,7 +110,7 @@ class ModelForks:
         grown = self._grow(anchor_logits, depth)
         kept = range(len(grown.tokens))
         if self._plan.shape == "tree":
-            kept = sorted(sorted(kept, key=lambda n: -grown.joint[n])[: self._plan.budget])
+            kept = sorted(sorted(kept, key=lambda n: -grown.rank[n])[: self._plan.budget])
         if not self._keep_rows:
             self.model.rollback()
         return self._proposal(grown, kept, anchor_logits)
