@@ -9,7 +9,8 @@
   const views = new Set();
   let library = null;
 
-  // plotly.min.js is 4 MB: it is asked for once, when the first chart comes into view.
+  // plotly.min.js is 4 MB: it is asked for once, when the first chart comes into view or when the
+  // page has been idle for a moment, so that it does not hold up a race that has begun.
   function loadLibrary() {
     library ??= new Promise((resolve, reject) => {
       if (window.Plotly) return resolve(window.Plotly);
@@ -28,6 +29,11 @@
     const config = window.gradio_config || {};
     const root = new URL(config.root || ".", document.baseURI).pathname.replace(/\/+$/, "");
     return root + (config.api_prefix || "/gradio_api") + "/file=" + encodeURI(file);
+  }
+
+  const IDLE_AFTER_MS = 1500;
+  function whenIdle(run) {
+    setTimeout(() => (window.requestIdleCallback || setTimeout)(run), IDLE_AFTER_MS);
   }
 
   function make(tag, className, text) {
@@ -242,6 +248,7 @@
     mount(element, props, watch, trigger) {
       const view = new View(element, props, trigger);
       views.add(view);
+      if (views.size === 1) whenIdle(() => loadLibrary().catch(() => {}));
       view.read();
       watch("value", () => view.read());
     },

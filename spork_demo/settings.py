@@ -181,7 +181,7 @@ def checked_number(knob: Knob, value: Any) -> int | float:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise SettingsError(f"{knob.name} must be a number.")
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise SettingsError(f"{knob.name} must be a finite number.")
     if knob.whole and value != int(value):
         raise SettingsError(f"{knob.name} must be a whole number.")

@@ -22,8 +22,11 @@ class TraceError(ValueError):
 
 
 def dumps(race: Race) -> str:
-    """Compact JSON of a race; `loads` gives an equal race back."""
-    return json.dumps(_plain(race), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """Compact JSON of a race, always encodable; `loads` gives an equal race back, but for lone
+    surrogates in a visitor's prompt, which no file can hold.
+    """
+    text = json.dumps(_plain(race), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").decode()
 
 
 def loads(text: str | bytes) -> Race:
@@ -106,11 +109,21 @@ def _read_plain(kind: type, value: Any, where: str) -> Any:
         raise TraceError(f"{where} must be of type {kind.__name__}.")
     if kind is str and len(value) > TEXT_LIMIT:
         raise TraceError(f"{where} is longer than {TEXT_LIMIT} characters.")
+    if kind is str and not _encodable(value):
+        raise TraceError(f"{where} holds characters that no text can have.")
     if kind is float and not math.isfinite(value):
         raise TraceError(f"{where} must be a finite number.")
     if kind is int and abs(value) > 2**63:
         raise TraceError(f"{where} is too large a number.")
     return value
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_float(value: int, where: str) -> float:

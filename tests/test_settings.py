@@ -14,7 +14,7 @@ from spork_demo.settings import (
     resolve,
 )
 
-WRONG = [None, "0.5", True, [], {}, math.nan, math.inf, -math.inf, 1e30, -1e30]
+WRONG = [None, "0.5", True, [], {}, math.nan, math.inf, -math.inf, 1e30, -1e30, 10**400]
 
 
 @pytest.mark.parametrize("knob", KNOBS.values(), ids=KNOBS.keys())

@@ -59,6 +59,7 @@ BAD = {
     "infinite": edited(lambda d: d["lanes"][1].update(prefill_seconds=1)).replace(
         '"prefill_seconds": 1', '"prefill_seconds": 1e999'
     ),
+    "lone surrogate": dumps(RACE).replace("中", "\\ud800"),
     "huge integer": edited(lambda d: d["lanes"][1].update(prefill_seconds=10**400)),
     "unknown fate": edited(
         lambda d: d["lanes"][1]["rounds"][0]["committed"][0].update(fate="<script>")
@@ -82,6 +83,11 @@ def test_a_file_that_is_no_race_is_refused_with_one_sentence(text):
     assert len(message) < 300
     assert "Traceback" not in message
     assert "<" not in message
+
+
+def test_a_prompt_with_a_lone_surrogate_is_written_as_text():
+    race = dataclasses.replace(RACE, title="a\ud800b")
+    assert loads(dumps(race).encode()).title == "a?b"
 
 
 def test_a_file_over_the_size_limit_is_refused_unread():

@@ -63,7 +63,7 @@ def race_file(race: Race | None, folder: str | Path) -> str | None:
     """The race as a JSON file under `folder`, in a directory nobody can guess without the race."""
     if race is None:
         return None
-    data = trace_file.dumps(race).encode("utf-8", "replace")
+    data = trace_file.dumps(race).encode("utf-8")
     place = Path(folder) / hashlib.sha256(data).hexdigest()
     place.mkdir(parents=True, exist_ok=True)
     file = place / FILE_NAME
