@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.greedy import greedy
 from spork_demo.decoding.sampling import distribution, draw, residual
@@ -88,6 +89,26 @@ def test_a_sampled_chain_is_lossless():
 
 def test_a_tree_of_sampled_siblings_is_lossless():
     assert statistic(chain(exact_rule, parents=(-1, -1, 0, 0, 1))) < LIMIT
+
+
+@pytest.mark.parametrize("budget", [3, 4])
+@pytest.mark.parametrize("sample_first", [False, True])
+def test_a_budget_among_drawn_tokens_is_lossless(budget, sample_first):
+    plan = ForkPlan(2 + sample_first, 2, "tree", budget, sample_first, sample_rest=True)
+
+    def lane(run, generator):
+        forks = ModelForks(
+            TableModel(DRAFT),
+            plan,
+            SETTINGS,
+            generator,
+            source="table",
+            owns_cache=True,
+            context=10_000,
+        )
+        return verified(run, forks, exact_rule)
+
+    assert statistic(lane) < LIMIT
 
 
 def test_chosen_forks_are_lossless():
