@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from spork_demo.cli import main
+from spork_demo.engine import Engine
 from spork_demo.models.pair import ModelUnavailable, load_pair
-from spork_demo.runtime import Engine
 from spork_demo.settings import Settings
 from spork_demo.spacefile import ModelRef, PairSpec, read_spacefile
 from tests.tiny_checkpoints import SIZES, saved, saved_dspark, tiny_llama
@@ -37,8 +38,28 @@ def test_a_pair_brings_its_dspark_drafter_frozen_beside_the_target(checkpoints):
     assert pair.dspark.config.block_size == 4
     assert not pair.dspark.training
     assert not any(weight.requires_grad for weight in pair.dspark.parameters())
-    assert pair.dspark.fc.weight.dtype == pair.target.dtype == torch.float32
+    assert pair.dspark.dtype == pair.target.dtype == torch.float32
     assert load_pair(PairSpec("tiny", target), device="cpu").dspark is None
+
+
+def test_packed_weights_change_nothing_and_one_head_serves_both(checkpoints):
+    target, dspark = checkpoints
+    spec = PairSpec("tiny", target, None, ModelRef("folder", dspark.id))
+    own = load_pair(spec, device="cpu")
+    assert own.dspark.lm_head is not own.target.lm_head  # this drafter has a table of its own
+    # without tables of its own it takes the target's
+    weights = load_file(Path(dspark.id) / "model.safetensors")
+    kept = {k: w for k, w in weights.items() if k not in ("embed_tokens.weight", "lm_head.weight")}
+    save_file(kept, Path(dspark.id) / "model.safetensors")
+    pairs = {kind: load_pair(spec, device="cpu", kernels=kind) for kind in ("packed", "stock")}
+    assert pairs["packed"].dspark.lm_head is pairs["packed"].target.lm_head
+    settings = Settings(method="dspark", schedule="full", max_new_tokens=10)
+    drafts = []
+    for pair in pairs.values():
+        engine = Engine(pair)
+        events = engine.lane(engine.resolve(settings), [5, 6, 7, 5]).events()
+        drafts.append([[node.token for node in round_.nodes] for round_ in list(events)[1:-1]])
+    assert drafts[0] == drafts[1]
 
 
 def refusal(target: ModelRef, dspark: ModelRef) -> str:

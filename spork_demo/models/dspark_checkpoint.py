@@ -72,6 +72,13 @@ def load_dspark(
     return network.eval().requires_grad_(False)
 
 
+def share_head(network: DSparkNetwork, target: PreTrainedModel) -> None:
+    """Let both use one head module where the table is one, so that it is repacked only once."""
+    head = target.get_output_embeddings()
+    if head.weight is network.lm_head.weight or torch.equal(head.weight, network.lm_head.weight):
+        network.lm_head = head
+
+
 def parse_config(plain: Any, tensors: Mapping[str, Tensor], label: str) -> DSparkConfig:
     """The config.json of a release. Keys that follow from others may be missing."""
     if not isinstance(plain, dict):

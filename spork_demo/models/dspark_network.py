@@ -177,7 +177,15 @@ class DSparkNetwork(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        return self.fc.weight.device
+        return self.hidden_norm.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of backbone and features; the heads compute in float32."""
+        return self.hidden_norm.weight.dtype
+
+    def get_output_embeddings(self) -> nn.Module:
+        return self.lm_head
 
     def context_keys_values(self, features: Tensor, positions: Tensor) -> list[KeysValues]:
         """Keys and values, one pair a layer, of features [rows, taps * hidden size].
@@ -251,7 +259,7 @@ class Context:
         self._network = network
         self._layers = [RowLayer() for _ in network.layers]
         width = len(network.config.feature_layers) * network.config.hidden_size
-        self.append(torch.zeros(0, width, dtype=network.fc.weight.dtype, device=network.device))
+        self.append(torch.zeros(0, width, dtype=network.dtype, device=network.device))
 
     @property
     def length(self) -> int:

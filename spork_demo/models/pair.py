@@ -21,7 +21,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark
+from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark, share_head
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
@@ -81,6 +81,9 @@ def load_pair(
             return pair
         if pair.draft is not None:
             pack(pair.draft)
+        if pair.dspark is not None:
+            share_head(pair.dspark, pair.target)
+            pack(pair.dspark)
         return dataclasses.replace(pair, kernels="packed")
     except ModelUnavailable as error:
         _free_memory()

@@ -44,7 +44,7 @@ class Blocks:
         """Take over the features of the rows committed in the target's last call."""
         if scores is None or not scores.features:
             return
-        device, dtype = self.network.device, self.network.fc.weight.dtype
+        device, dtype = self.network.device, self.network.dtype
         rows = [scores.features[layer].to(device, dtype) for layer in self.features]
         self._waiting.append(torch.cat(rows, dim=-1))
 
