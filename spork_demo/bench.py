@@ -17,8 +17,8 @@ import torch
 from transformers import PreTrainedModel
 
 from spork_demo.decoding.stopwatch import synchroniser
+from spork_demo.engine import Engine
 from spork_demo.metrics import measure
-from spork_demo.runtime import Engine
 from spork_demo.settings import Settings, SettingsError
 from spork_demo.trace import Trace, fold
 

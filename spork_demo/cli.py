@@ -184,8 +184,8 @@ def _read_prompts(path: Path) -> tuple[str, ...]:
 
 
 def _engine(options: argparse.Namespace, **choices: str):
+    from spork_demo.engine import Engine  # noqa: PLC0415
     from spork_demo.models.pair import ModelUnavailable, load_pair  # noqa: PLC0415
-    from spork_demo.runtime import Engine  # noqa: PLC0415
 
     _quiet_libraries()
     spec = _pair_spec(options)

@@ -32,7 +32,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class PairInfo:
-    """One model pair this deployment offers. `layers` is the target's depth."""
+    """One model pair this deployment offers. `layers`: the target's depth, 0 until it is loaded."""
 
     name: str
     layers: int

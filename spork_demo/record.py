@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spork_demo import trace_file
-from spork_demo.runtime import Engine, empty_race, run_lanes
+from spork_demo.engine import Engine, empty_race, run_lanes
 from spork_demo.settings import Settings
 from spork_demo.trace import Race, advance
 

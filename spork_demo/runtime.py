@@ -1,116 +1,33 @@
-"""The machine behind the page: loads a pair, keeps visitors apart, runs races on one device."""
+"""The machine behind the page: loads pairs, keeps visitors apart, runs races on one device."""
 
-import datetime
 import logging
-import math
 import threading
 from collections.abc import Iterator, Sequence
 
 import torch
-import transformers
 
-from spork_demo.decoding.cost_table import CostTables
-from spork_demo.fidelity import compare
+from spork_demo.engine import Engine, device_name, empty_race, run_lanes
 from spork_demo.host import PairInfo, RunRefusedError, Status
-from spork_demo.lanes import Lane
-from spork_demo.models.cached_model import CachedModel
-from spork_demo.models.dspark_network import Context
-from spork_demo.models.pair import Pair, load_pair
+from spork_demo.models.pair import load_pair
 from spork_demo.models.progress import ModelUnavailable, Progress
-from spork_demo.models.text import Codec, Stream
-from spork_demo.race import failure_sentence, interleave
-from spork_demo.settings import Settings, SettingsError, resolve
+from spork_demo.race import failure_sentence
+from spork_demo.settings import Settings, SettingsError
 from spork_demo.spacefile import PairSpec, Spacefile
-from spork_demo.trace import LaneEvent, Provenance, Race, Trace, advance
+from spork_demo.trace import LaneEvent, Race
 
 logger = logging.getLogger(__name__)
 
-APP_VERSION = "0.1.0"
-WARM_UP_ROWS = (1, 2, 4, 8, 16)
-
-
-class LaneText:
-    """A lane's ids to text: committed ones as a stream, drafted ones on their own."""
-
-    def __init__(self, codec: Codec) -> None:
-        stream = Stream(codec)
-        self.push, self.flush, self.piece = stream.push, stream.flush, codec.piece
-
-
-class Engine:
-    """One loaded pair. Everything that changes during a run lives in that run's lanes."""
-
-    def __init__(self, pair: Pair) -> None:
-        self.pair = pair
-        self.codec = Codec(pair.tokenizer, pair.special_ids)
-        self.layers = CachedModel(pair.target, pair.vocab_size).depth
-        self.costs = CostTables(pair)
-
-    def resolve(self, settings: Settings) -> Settings:
-        """Settings without `auto`, or SettingsError when this pair cannot serve them."""
-        return resolve(
-            settings,
-            has_draft_model=self.pair.draft is not None,
-            has_dspark=self.pair.dspark is not None,
-            layers=self.layers,
-        )
-
-    def encode(self, prompt: str, limit: int, *, raw: bool = False) -> list[int]:
-        """Prompt ids; ValueError with a sentence when blank or longer than `limit` tokens."""
-        return self.codec.encode_prompt(prompt, raw=raw, limit=min(limit, self._longest_prompt()))
-
-    def lane(self, settings: Settings, prompt: Sequence[int]) -> Lane:
-        text = LaneText(self.codec)
-        return Lane(self.pair, settings, prompt, text, self.pair.context_length, self.costs)
-
-    def warm_up(self, prompt: Sequence[int] = tuple(range(3, 35))) -> None:
-        """Run every kind of call once, off the clock: the first of each is slow."""
-        for model in filter(None, (self.pair.target, self.pair.draft)):
-            cached = CachedModel(model, self.pair.vocab_size)
-            cached.forward(prompt[:-1], last_only=True)
-            cached.commit(range(cached.pending))
-            for rows in WARM_UP_ROWS:
-                cached.forward(prompt[-1:] * rows, [-1] * rows)
-                cached.rollback()
-        if self.pair.dspark is not None:
-            Context(self.pair.dspark).block(prompt[-1])
-
-    def perplexity(self, prompt: Sequence[int], ids: Sequence[int]) -> float | None:
-        """Perplexity of `ids` after `prompt` under the target, in one pass."""
-        if not ids:
-            return None
-        cached = CachedModel(self.pair.target, self.pair.vocab_size)
-        cached.forward(prompt[:-1], last_only=True)
-        cached.commit(range(cached.pending))
-        logits = cached.forward([prompt[-1], *ids[:-1]]).logits
-        chosen = torch.tensor(list(ids), device=logits.device)
-        return math.exp(float(torch.nn.functional.cross_entropy(logits, chosen)))
-
-    def provenance(self) -> Provenance:
-        """What figures measured now were measured on."""
-        return Provenance(
-            app=APP_VERSION,
-            target=self.pair.target_name,
-            draft=self.pair.draft_name or "",
-            dspark=self.pair.dspark_name or "",
-            device=device_name(self.pair.device),
-            dtype=self.pair.dtype,
-            kernels=self.pair.kernels,
-            threads=torch.get_num_threads(),
-            torch=torch.__version__,
-            transformers=transformers.__version__,
-            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        )
-
-    def _longest_prompt(self) -> int:
-        return self.pair.context_length - 1
-
 
 class LocalHost:
-    """Runs races in this process, one at a time. `start` loads the default pair behind the page."""
+    """Runs races in this process, one at a time.
+
+    `start` loads the default pair, the first of the Spacefile that fits this machine, behind the
+    page; another pair is loaded when a race first asks for it.
+    """
 
     def __init__(self, spacefile: Spacefile) -> None:
-        self._spacefile = spacefile
+        self._limits = spacefile.limits
+        self._specs = {spec.name: spec for spec in spacefile.pairs if _runs_here(spec)}
         self._engines: dict[str, Engine] = {}
         self._status = Status("The model has not been asked for yet.")
         self._device = threading.Lock()
@@ -123,54 +40,49 @@ class LocalHost:
         return self._status
 
     def pairs(self) -> tuple[PairInfo, ...]:
-        return tuple(
-            PairInfo(
-                spec.name,
-                engine.layers,
-                has_draft_model=engine.pair.draft is not None,
-                languages=spec.languages,
-                has_dspark=engine.pair.dspark is not None,
-            )
-            for spec in self._spacefile.pairs
-            if (engine := self._engines.get(spec.name)) is not None
-        )
+        if not self._engines:
+            return ()
+        return tuple(_info(spec, self._engines.get(name)) for name, spec in self._specs.items())
 
     def race(
         self, prompt: str, lanes: Sequence[Settings], labels: Sequence[str], pair: str = ""
     ) -> Iterator[Race | LaneEvent]:
         """See `Host.race`. The device is held from the first event to the last."""
-        engine = self._engine(pair)
-        try:
-            resolved = [engine.resolve(settings) for settings in lanes]
-            ids = engine.encode(prompt, self._spacefile.limits.prompt_tokens)
-        except (SettingsError, ValueError) as error:
-            raise RunRefusedError(str(error)) from error
-        race = empty_race(engine, prompt, resolved, labels)
-        patience = 2 * self._spacefile.limits.seconds_per_run
-        if not self._device.acquire(timeout=patience):
+        if not self._engines:
+            raise RunRefusedError(self._status.message)
+        spec = self._specs.get(pair or next(iter(self._engines)))
+        if spec is None:
+            raise RunRefusedError("That model pair is not one this machine runs.")
+        if not self._device.acquire(timeout=2 * self._limits.seconds_per_run):
             raise RunRefusedError("The device is busy with another run; try again in a moment.")
         try:
+            engine = self._engine(spec)
+            try:
+                resolved = [engine.resolve(settings) for settings in lanes]
+                ids = engine.encode(prompt, self._limits.prompt_tokens)
+            except (SettingsError, ValueError) as error:
+                raise RunRefusedError(str(error)) from error
+            race = empty_race(engine, prompt, resolved, labels)
             yield race
             yield from run_lanes(engine, race, ids)
         finally:
             self._device.release()
 
-    def _engine(self, name: str) -> Engine:
-        if not self._engines:
-            raise RunRefusedError(self._status.message)
-        if not name:
-            return next(iter(self._engines.values()))
-        if name not in self._engines:
-            raise RunRefusedError("That model pair is not loaded here.")
-        return self._engines[name]
+    def _engine(self, spec: PairSpec) -> Engine:
+        if spec.name not in self._engines:
+            try:
+                self._engines[spec.name] = Engine(load_pair(spec))
+            except ModelUnavailable as error:
+                raise RunRefusedError(str(error)) from error
+        return self._engines[spec.name]
 
     def _load_default(self) -> None:
-        specs = [spec for spec in self._spacefile.pairs if _runs_here(spec)]
-        if not specs:
+        if not self._specs:
             self._status = Status("No model pair of the Spacefile fits this machine.", failed=True)
             return
+        spec = next(iter(self._specs.values()))
         try:
-            engine = Engine(load_pair(specs[0], report=self._report))
+            engine = Engine(load_pair(spec, report=self._report))
             self._report(Progress("load", 0, 0, "Warming up."))
             engine.warm_up()
         except ModelUnavailable as error:
@@ -180,9 +92,9 @@ class LocalHost:
             logger.exception("the default pair could not be loaded")
             self._status = Status(failure_sentence(error), failed=True)
             return
-        self._engines = {specs[0].name: engine}
+        self._engines[spec.name] = engine
         where = f"{device_name(engine.pair.device)}, {engine.pair.dtype}"
-        self._status = Status(f"{specs[0].name} is ready ({where}): lanes run live.", ready=True)
+        self._status = Status(f"{spec.name} is ready ({where}): lanes run live.", ready=True)
 
     def _report(self, progress: Progress) -> None:
         self._status = Status(
@@ -190,33 +102,14 @@ class LocalHost:
         )
 
 
-def empty_race(
-    engine: Engine, prompt: str, lanes: Sequence[Settings], labels: Sequence[str]
-) -> Race:
-    """The race before its first event."""
-    provenance = engine.provenance()
-    traces = [
-        Trace(settings=settings, prompt=prompt, label=label, provenance=provenance)
-        for settings, label in zip(lanes, labels, strict=True)
-    ]
-    return Race(title=prompt.strip()[:80], lanes=tuple(traces))
-
-
-def run_lanes(engine: Engine, race: Race, ids: Sequence[int]) -> Iterator[LaneEvent]:
-    """All lanes of `race`, interleaved, then the comparison with the greedy lane."""
-    engine.warm_up(tuple(ids))
-    lanes = [engine.lane(trace.settings, ids).events() for trace in race.lanes]
-    for news in interleave(lanes):
-        race = advance(race, news)
-        yield news
-    yield from compare(race, lambda tokens: engine.perplexity(ids, tokens))
-
-
-def device_name(device: str) -> str:
-    """A name a reader knows: the GPU's own, or CPU."""
-    if device.startswith("cuda"):
-        return torch.cuda.get_device_name(torch.device(device))
-    return device.upper()
+def _info(spec: PairSpec, engine: Engine | None) -> PairInfo:
+    return PairInfo(
+        spec.name,
+        engine.layers if engine else 0,
+        has_draft_model=spec.draft is not None,
+        languages=spec.languages,
+        has_dspark=spec.dspark is not None,
+    )
 
 
 def _runs_here(spec: PairSpec) -> bool:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from spork_demo.engine import Engine
 from spork_demo.models.embedded import prepare
 from spork_demo.models.pair import load_pair
-from spork_demo.runtime import Engine
 from spork_demo.spacefile import ModelRef, PairSpec
 
 torch.set_num_threads(1)  # tiny models: handing work between threads costs more than it saves

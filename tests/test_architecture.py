@@ -15,7 +15,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 TORCH = {"torch", "transformers", "accelerate", "safetensors"}
 DRAWING = {"gradio", "plotly"}
 PLAIN = ("settings", "trace", "trace_file", "metrics", "host", "spacefile", "race")
-RUNS_A_MODEL = {"models", "decoding", "lanes", "runtime", "record"}
+RUNS_A_MODEL = {"models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"}
 TOP_LEVEL = {
     "app.py",
     "spork_demo",
@@ -143,7 +143,7 @@ def test_the_top_level_holds_the_agreed_list():
 
 
 def test_versions_agree_wherever_they_are_named():
-    from spork_demo.runtime import APP_VERSION
+    from spork_demo.engine import APP_VERSION
 
     spacefile = tomllib.loads((ROOT / "Spacefile").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

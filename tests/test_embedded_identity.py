@@ -6,8 +6,8 @@ import json
 import pytest
 import torch
 
+from spork_demo.engine import Engine, empty_race, run_lanes
 from spork_demo.metrics import measure
-from spork_demo.runtime import Engine, empty_race, run_lanes
 from spork_demo.settings import Settings
 from spork_demo.trace import Trace, advance, fold
 

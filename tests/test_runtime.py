@@ -1,5 +1,6 @@
 """The host: one device, many visitors, runs that stop when they are told to."""
 
+import dataclasses
 import threading
 import time
 from pathlib import Path
@@ -60,8 +61,39 @@ def test_what_cannot_run_is_refused_with_a_sentence(host, prompt, lanes, words):
 
 
 def test_an_unknown_pair_is_refused(host):
-    with pytest.raises(RunRefusedError, match="not loaded"):
+    with pytest.raises(RunRefusedError, match="not one this machine runs"):
         next(host.race("Hello", LANES, LABELS, pair="../../etc"))
+
+
+def test_another_pair_is_loaded_when_a_race_first_asks_for_it(host, engine, monkeypatch):
+    from spork_demo import runtime
+
+    other = dataclasses.replace(SPACEFILE.pairs[0], name="other")
+    host._specs["other"] = other
+    assert [(pair.name, pair.layers) for pair in host.pairs()][-1] == ("other", 0)
+    asked = []
+    monkeypatch.setattr(runtime, "load_pair", lambda spec: asked.append(spec) or engine.pair)
+    for _ in range(2):
+        events = host.race("Hello", LANES, LABELS, pair="other")
+        next(events)
+        events.close()
+    assert asked == [other]
+    assert host.pairs()[-1].layers == 30
+
+
+def test_a_pair_that_cannot_be_loaded_leaves_the_device_free(host, monkeypatch):
+    from spork_demo import runtime
+    from spork_demo.models.progress import ModelUnavailable
+
+    def missing(spec):
+        raise ModelUnavailable("It could not be found here or fetched from the hub.")
+
+    host._specs["other"] = dataclasses.replace(SPACEFILE.pairs[0], name="other")
+    monkeypatch.setattr(runtime, "load_pair", missing)
+    with pytest.raises(RunRefusedError, match="fetched from the hub"):
+        next(host.race("Hello", LANES, LABELS, pair="other"))
+    assert not host._device.locked()
+    finish(host.race("Hello", LANES, LABELS))
 
 
 def test_before_the_model_is_loaded_a_run_is_told_why():

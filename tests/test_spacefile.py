@@ -113,7 +113,8 @@ def test_our_presets_are_settings_that_some_pair_can_run(preset):
     settings = Settings(
         method=preset.method, rules=preset.rules, drafter=preset.drafter, judge=preset.judge
     )
-    assert resolve(settings, has_draft_model=True, layers=30).method == preset.method
+    resolved = resolve(settings, has_draft_model=True, has_dspark=True, layers=30)
+    assert resolved.method == preset.method
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """From widget values to a run: every widget fills one setting, and nothing bad gets through."""
 
+import dataclasses
 import math
 
 import pytest
@@ -10,11 +11,12 @@ from spork_demo.ui.entry import (
     LANE_FIELDS,
     SHARED_FIELDS,
     EntryError,
+    offered,
     own_knobs,
     presets_for,
     read_entry,
 )
-from tests.sample_race import LIMITS, PRESETS
+from tests.sample_race import LIMITS, PAIR, PRESETS
 
 
 def values(**changes):
@@ -74,10 +76,23 @@ def test_presets_are_filtered_and_automatic_comes_first():
 
 
 def test_choosing_dspark_moves_the_rules_to_article_and_says_why():
-    rules, preset, note = lane_choices(PRESETS, "dspark", "exact", "automatic")
+    rules, preset, note = lane_choices(PRESETS, (PAIR,), "dspark", "exact", "automatic")
     assert rules["value"] == "article"
     assert preset["choices"] == ["automatic", "DSpark as in the article"]
-    assert "does not carry yet" in note
+    assert "does not have yet" in note
+
+
+def test_with_a_dspark_drafter_exact_rules_stay():
+    pair = dataclasses.replace(PAIR, has_dspark=True)
+    rules, _, note = lane_choices(PRESETS, (pair,), "dspark", "exact", "automatic")
+    assert rules["value"] == "exact"
+    assert "the target's own" in note
+
+
+def test_presets_no_pair_can_serve_are_not_offered():
+    without = dataclasses.replace(PAIR, has_draft_model=False)
+    assert "DSpark as in the article" not in [p.name for p in offered(PRESETS, (without,))]
+    assert offered(PRESETS, (without, PAIR)) == PRESETS
 
 
 def test_own_knobs_override_the_shared_ones_for_one_lane():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from spork_demo.runtime import Engine
+from spork_demo.engine import Engine
 from spork_demo.train.prompts import held_out_prompts, training_prompts
 
 BATCH = 48

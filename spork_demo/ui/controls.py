@@ -4,17 +4,18 @@ Server-side checks of sliders, menus and numbers are switched off: they answer n
 bare "Error". `entry` checks every value again and answers with a sentence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
+from spork_demo.host import PairInfo
 from spork_demo.settings import CHOICES, KNOBS, METHODS, Settings
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.ui import words
-from spork_demo.ui.entry import FEWEST_LANES, LANE_PARTS, most_lanes, presets_for
+from spork_demo.ui.entry import FEWEST_LANES, LANE_PARTS, most_lanes, offered, presets_for
 
 ESSENTIAL = ("fork_width", "fork_depth", "draft_length", "max_new_tokens", "temperature")
 JUDGING = ("accept_threshold", "min_threshold", "max_threshold", "verifier_layers")
@@ -30,6 +31,9 @@ DEFAULT_LANES = (
     ("speculative", "exact"),
 )
 DEFAULT_COUNT = 3
+
+Pairs = Callable[[], Sequence[PairInfo]]
+"""Asks which pairs can run by now; empty until one is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def build_pair(names: Sequence[str]) -> gr.Dropdown:
 
 
 def build_lanes(
-    limits: Limits, presets: Sequence[Preset]
+    limits: Limits, presets: Sequence[Preset], pairs: Pairs
 ) -> tuple[gr.Radio, tuple[LaneWidgets, ...]]:
     """The lane count and four columns of pickers, of which the first so many show."""
     most = most_lanes(limits)
@@ -107,7 +111,7 @@ def build_lanes(
         )
     )
     with gr.Row(elem_id="lane-pickers"):
-        lanes = tuple(_lane(place, place <= shown, presets) for place in range(1, most + 1))
+        lanes = tuple(_lane(place, place <= shown, presets, pairs) for place in range(1, most + 1))
     count.change(
         lambda n: [gr.update(visible=place <= (n or 0)) for place in range(1, most + 1)],
         count,
@@ -120,7 +124,7 @@ def build_lanes(
     return count, lanes
 
 
-def _lane(place: int, visible: bool, presets: Sequence[Preset]) -> LaneWidgets:
+def _lane(place: int, visible: bool, presets: Sequence[Preset], pairs: Pairs) -> LaneWidgets:
     method, rules = DEFAULT_LANES[place - 1]
     with gr.Column(visible=visible, min_width=220, elem_classes=["lane-picker"]) as box:
         method_menu = gr.Dropdown(
@@ -137,14 +141,15 @@ def _lane(place: int, visible: bool, presets: Sequence[Preset]) -> LaneWidgets:
             elem_id=f"lane{place}-rules",
         )
         preset_menu = gr.Dropdown(
-            list(presets_for(presets, method, rules)),
+            list(presets_for(offered(presets, pairs()), method, rules)),
             value=words.AUTOMATIC,
             label="Preset",
             info="who drafts and who judges",
             visible=method != "greedy",
             elem_id=f"lane{place}-preset",
         )
-        note = gr.Markdown(lane_note(method, rules), elem_classes=["lane-note"])
+        opening = words.DSPARK_NOTE if method == "dspark" else lane_note(method, rules)
+        note = gr.Markdown(opening, elem_classes=["lane-note"])
         with gr.Accordion("Own knobs for this lane", open=False):
             own = gr.Textbox(
                 "",
@@ -158,7 +163,7 @@ def _lane(place: int, visible: bool, presets: Sequence[Preset]) -> LaneWidgets:
         _unchecked(widget)
     gr.on(
         [method_menu.input, rules_radio.input],
-        lambda m, r, p: lane_choices(presets, m, r, p),
+        lambda m, r, p: lane_choices(presets, pairs(), m, r, p),
         [method_menu, rules_radio, preset_menu],
         [rules_radio, preset_menu, note],
         queue=False,
@@ -169,12 +174,15 @@ def _lane(place: int, visible: bool, presets: Sequence[Preset]) -> LaneWidgets:
     return LaneWidgets(box, method_menu, rules_radio, preset_menu, own, note)
 
 
-def lane_choices(presets: Sequence[Preset], method: str, rules: str, preset: str) -> list[Any]:
+def lane_choices(
+    presets: Sequence[Preset], pairs: Sequence[PairInfo], method: str, rules: str, preset: str
+) -> list[Any]:
     """What a lane's rules, presets and note become once its method or rules changed."""
-    asked_exact_dspark = method == "dspark" and rules == "exact"
+    no_drafter = not any(pair.has_dspark for pair in pairs)
+    asked_exact_dspark = method == "dspark" and rules == "exact" and no_drafter
     if asked_exact_dspark:
         rules = "article"
-    names = presets_for(presets, method, rules)
+    names = presets_for(offered(presets, pairs), method, rules)
     picking = method != "greedy"
     return [
         gr.update(value=rules, visible=picking),
@@ -190,8 +198,6 @@ def lane_choices(presets: Sequence[Preset], method: str, rules: str, preset: str
 def lane_note(method: str, rules: str) -> str:
     if method == "greedy":
         return words.GREEDY_NOTE
-    if method == "dspark":
-        return words.DSPARK_NOTE
     return words.EXACT_NOTE if rules == "exact" else words.ARTICLE_NOTE
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spork_demo.host import PairInfo
 from spork_demo.settings import (
     CHOICES,
     FORK_NODE_LIMIT,
@@ -105,6 +106,15 @@ def presets_for(presets: Sequence[Preset], method: str, rules: str) -> tuple[str
     """Preset names on offer for a method and rules; `automatic` is always first."""
     fitting = (p.name for p in presets if p.method == method and p.rules == rules)
     return (words.AUTOMATIC, *(fitting if method != "greedy" else ()))
+
+
+def offered(presets: Sequence[Preset], pairs: Sequence[PairInfo]) -> tuple[Preset, ...]:
+    """Presets that at least one of the pairs can serve."""
+    can = {
+        "draft_model": any(pair.has_draft_model for pair in pairs),
+        "dspark": any(pair.has_dspark for pair in pairs),
+    }
+    return tuple(p for p in presets if can.get(p.drafter, True) and can.get(p.judge, True))
 
 
 def find_preset(presets: Sequence[Preset], method: str, rules: str, name: Any) -> Preset:

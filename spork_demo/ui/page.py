@@ -140,7 +140,7 @@ def _race_tab(
     with gr.Row(equal_height=False, elem_id="setup"):
         with gr.Column(min_width=320), gr.Accordion(words.LANES_TITLE, open=False, elem_id="lanes"):
             pair = build_pair([pair.name for pair in host.pairs()])
-            count, lanes = build_lanes(limits, presets)
+            count, lanes = build_lanes(limits, presets, host.pairs)
         with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
             shared = build_knobs(limits)
     with gr.Row(equal_height=True, elem_id="now"):

@@ -30,5 +30,7 @@ def pair_news(host: Host, name: Any) -> Any:
 
 
 def _layers(pair: PairInfo) -> Any:
+    if not pair.layers:  # not loaded yet
+        return gr.skip()
     value = min(LAYERS.default, pair.layers)
     return gr.update(value=value, info=f"{LAYERS.meaning}; {pair.name} has {pair.layers}")

@@ -130,7 +130,7 @@ STOP_WORDS = {
 
 AUTOMATIC = "automatic"
 DSPARK_NOTE = (
-    "Exact DSpark needs its own trained drafter, which this version does not carry yet, so this "
+    "Exact DSpark needs its own trained drafter, which the model here does not have yet, so this "
     "lane uses the article's rules. They are approximate: the text may differ from the target's."
 )
 ARTICLE_NOTE = "Article rules are approximate: the text may differ from the target's own."

@@ -1,0 +1,131 @@
+"""One loaded pair and what it can do: encode a prompt, run lanes, compare them, say where."""
+
+import datetime
+import logging
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+import transformers
+
+from spork_demo.decoding.cost_table import CostTables
+from spork_demo.fidelity import compare
+from spork_demo.lanes import Lane
+from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.dspark_network import Context
+from spork_demo.models.pair import Pair
+from spork_demo.models.text import Codec, Stream
+from spork_demo.race import interleave
+from spork_demo.settings import Settings, resolve
+from spork_demo.trace import LaneEvent, Provenance, Race, Trace, advance
+
+logger = logging.getLogger(__name__)
+
+APP_VERSION = "0.1.0"
+WARM_UP_ROWS = (1, 2, 4, 8, 16)
+
+
+class LaneText:
+    """A lane's ids to text: committed ones as a stream, drafted ones on their own."""
+
+    def __init__(self, codec: Codec) -> None:
+        stream = Stream(codec)
+        self.push, self.flush, self.piece = stream.push, stream.flush, codec.piece
+
+
+class Engine:
+    """One loaded pair. Everything that changes during a run lives in that run's lanes."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.codec = Codec(pair.tokenizer, pair.special_ids)
+        self.layers = CachedModel(pair.target, pair.vocab_size).depth
+        self.costs = CostTables(pair)
+
+    def resolve(self, settings: Settings) -> Settings:
+        """Settings without `auto`, or SettingsError when this pair cannot serve them."""
+        return resolve(
+            settings,
+            has_draft_model=self.pair.draft is not None,
+            has_dspark=self.pair.dspark is not None,
+            layers=self.layers,
+        )
+
+    def encode(self, prompt: str, limit: int, *, raw: bool = False) -> list[int]:
+        """Prompt ids; ValueError with a sentence when blank or longer than `limit` tokens."""
+        return self.codec.encode_prompt(prompt, raw=raw, limit=min(limit, self._longest_prompt()))
+
+    def lane(self, settings: Settings, prompt: Sequence[int]) -> Lane:
+        text = LaneText(self.codec)
+        return Lane(self.pair, settings, prompt, text, self.pair.context_length, self.costs)
+
+    def warm_up(self, prompt: Sequence[int] = tuple(range(3, 35))) -> None:
+        """Run every kind of call once, off the clock: the first of each is slow."""
+        for model in filter(None, (self.pair.target, self.pair.draft)):
+            cached = CachedModel(model, self.pair.vocab_size)
+            cached.forward(prompt[:-1], last_only=True)
+            cached.commit(range(cached.pending))
+            for rows in WARM_UP_ROWS:
+                cached.forward(prompt[-1:] * rows, [-1] * rows)
+                cached.rollback()
+        if self.pair.dspark is not None:
+            Context(self.pair.dspark).block(prompt[-1])
+
+    def perplexity(self, prompt: Sequence[int], ids: Sequence[int]) -> float | None:
+        """Perplexity of `ids` after `prompt` under the target, in one pass."""
+        if not ids:
+            return None
+        cached = CachedModel(self.pair.target, self.pair.vocab_size)
+        cached.forward(prompt[:-1], last_only=True)
+        cached.commit(range(cached.pending))
+        logits = cached.forward([prompt[-1], *ids[:-1]]).logits
+        chosen = torch.tensor(list(ids), device=logits.device)
+        return math.exp(float(torch.nn.functional.cross_entropy(logits, chosen)))
+
+    def provenance(self) -> Provenance:
+        """What figures measured now were measured on."""
+        return Provenance(
+            app=APP_VERSION,
+            target=self.pair.target_name,
+            draft=self.pair.draft_name or "",
+            dspark=self.pair.dspark_name or "",
+            device=device_name(self.pair.device),
+            dtype=self.pair.dtype,
+            kernels=self.pair.kernels,
+            threads=torch.get_num_threads(),
+            torch=torch.__version__,
+            transformers=transformers.__version__,
+            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        )
+
+    def _longest_prompt(self) -> int:
+        return self.pair.context_length - 1
+
+
+def empty_race(
+    engine: Engine, prompt: str, lanes: Sequence[Settings], labels: Sequence[str]
+) -> Race:
+    """The race before its first event."""
+    provenance = engine.provenance()
+    traces = [
+        Trace(settings=settings, prompt=prompt, label=label, provenance=provenance)
+        for settings, label in zip(lanes, labels, strict=True)
+    ]
+    return Race(title=prompt.strip()[:80], lanes=tuple(traces))
+
+
+def run_lanes(engine: Engine, race: Race, ids: Sequence[int]) -> Iterator[LaneEvent]:
+    """All lanes of `race`, interleaved, then the comparison with the greedy lane."""
+    engine.warm_up(tuple(ids))
+    lanes = [engine.lane(trace.settings, ids).events() for trace in race.lanes]
+    for news in interleave(lanes):
+        race = advance(race, news)
+        yield news
+    yield from compare(race, lambda tokens: engine.perplexity(ids, tokens))
+
+
+def device_name(device: str) -> str:
+    """A name a reader knows: the GPU's own, or CPU."""
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(torch.device(device))
+    return device.upper()
