@@ -1,5 +1,7 @@
 """How much of a block is sent: reference answers, what a rule may not look at, and the costs."""
 
+from itertools import accumulate
+
 import pytest
 import torch
 from hypothesis import given
@@ -91,11 +93,12 @@ def test_on_costs_that_rise_ever_faster_stairs_change_nothing(confidences, bends
 @given(
     st.lists(confidence, min_size=2, max_size=7),
     st.lists(confidence, min_size=7, max_size=7),
-    st.lists(st.floats(0.5, 20.0), min_size=8, max_size=8),
+    st.lists(st.sampled_from([0.0, 0.05, 1.0, 6.0]), min_size=8, max_size=8),
     st.integers(0, 6),
 )
-def test_a_decision_never_depends_on_later_confidences(confidences, others, seconds, place):
+def test_a_decision_never_depends_on_later_confidences(confidences, others, rises, place):
     place %= len(confidences)
+    seconds = accumulate(rises, initial=10.0)  # flat stretches and steps
     changed = [*confidences[: place + 1], *others[: len(confidences) - place - 1]]
     table = CostTable(64, 0.0, tuple(seconds))
     for settings in (THRESHOLD, Settings(method="dspark", schedule="hardware")):
@@ -103,6 +106,14 @@ def test_a_decision_never_depends_on_later_confidences(confidences, others, seco
         one, other = rule(confidences)[0], rule(changed)[0]
         # whether draft k is sent, for every k up to the last confidence they share
         assert [one > k for k in range(place + 1)] == [other > k for k in range(place + 1)]
+
+
+@pytest.mark.parametrize("later", [0.0, 0.3, 1.0])
+def test_a_stair_is_climbed_on_the_first_confidence_of_it_alone(later):
+    table = {int(r): rate for r, rate in CASES["staircase"]["sps"].items()}.__getitem__
+    for first, climbed in ((0.93, True), (0.5, False)):
+        decided = hardware_lengths([[0.97, 0.95, 0.93, first, later, later, later]], table)
+        assert (decided.lengths[0] > 3) is climbed
 
 
 def test_hindsight_does_depend_on_later_confidences():
