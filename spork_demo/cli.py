@@ -63,6 +63,15 @@ def _parser() -> _Parser:
     record.set_defaults(command=_record)
     record.add_argument("--folder", default=str(ROOT / "assets" / "traces"))
     _add_model_options(record)
+    train = commands.add_parser(
+        "train", help="make the artefacts of the embedded model", allow_abbrev=False
+    )
+    train.set_defaults(command=_train)
+    train.add_argument("what", choices=("data", "ngram"), help="the target's answers; the table")
+    train.add_argument("--prompts", default="12000", help="how many prompts the target answers")
+    train.add_argument("--folder", default="", help="where answers lie, else the cache folder")
+    train.add_argument("--out", default=str(ROOT / "assets" / "ngram" / "table.npz"))
+    _add_model_options(train)
     bench = commands.add_parser(
         "bench", help="time our lanes against transformers, interleaved", allow_abbrev=False
     )
@@ -170,6 +179,25 @@ def _bench(options: argparse.Namespace) -> None:
     if options.json:
         Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
     sys.stdout.write(table(report) + "\n")
+
+
+def _train(options: argparse.Namespace) -> None:
+    from spork_demo.models.embedded import default_cache_dir  # noqa: PLC0415
+    from spork_demo.train.data import make_answers, read_answers  # noqa: PLC0415
+    from spork_demo.train.ngram import build_table  # noqa: PLC0415
+
+    folder = Path(options.folder) if options.folder else default_cache_dir() / "train" / "answers"
+    prompts = _number("prompts", options.prompts)
+    if not isinstance(prompts, int) or prompts < 1:
+        raise UsageError("prompts must be a whole number above 0.")
+    if options.what == "data":
+        make_answers(_engine(options), folder, prompts, told=lambda line: sys.stderr.write(line))
+        return
+    if not any(folder.glob("*.jsonl")):
+        raise UsageError("There are no answers to count yet; run train data first.")
+    engine = _engine(options)
+    table = build_table(read_answers(folder), len(engine.pair.tokenizer), Path(options.out))
+    sys.stdout.write(f"{len(table)} contexts in {Path(options.out).name}\n")
 
 
 def _read_prompts(path: Path) -> tuple[str, ...]:

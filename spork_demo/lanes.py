@@ -130,6 +130,7 @@ class Lane:
                 budget,
                 branch=branch,
                 stop_ids=self._pair.stop_ids,
+                table=self._pair.ngram_table,
             )
         owns_cache = kind == "draft_model"
         model = {

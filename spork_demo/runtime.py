@@ -97,6 +97,8 @@ class LocalHost:
         self._status = Status(f"{spec.name} is ready ({where}): lanes run live.", ready=True)
 
     def _report(self, progress: Progress) -> None:
+        if progress.stage == "ready":  # the pair is, but lanes are not before the warm-up
+            return
         self._status = Status(
             progress.message, done_bytes=progress.done_bytes, total_bytes=progress.total_bytes
         )

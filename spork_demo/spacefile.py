@@ -38,6 +38,7 @@ class ModelRef:
 class PairSpec:
     """One target with the draft model that goes with it, before anything is loaded.
 
+    ngram_table: file of counts over the target's own text, or "" where there is none.
     memory_gb: what both models need, in 10^9 bytes, at the declared dtype.
     """
 
@@ -45,6 +46,7 @@ class PairSpec:
     target: ModelRef
     draft: ModelRef | None = None
     dspark: ModelRef | None = None
+    ngram_table: str = ""
     dtype: str = "auto"
     device_map: str = "none"
     memory_gb: float = 0.0
@@ -150,6 +152,7 @@ def _pair(table: "_Table") -> PairSpec:
         target=_model(table.table("target")),
         draft=_model(table.table("draft")) if "draft" in table else None,
         dspark=_model(table.table("dspark")) if "dspark" in table else None,
+        ngram_table=table.text("ngram_table") if "ngram_table" in table else "",
         dtype=table.choice("dtype", DTYPES),
         device_map=table.choice("device_map", DEVICE_MAPS),
         memory_gb=table.number("memory_gb", 0.1, 10_000.0),
@@ -188,7 +191,8 @@ def _anchored(pair: PairSpec, folder: Path) -> PairSpec:
         return dataclasses.replace(ref, id=str(folder / ref.id))
 
     roles = {role: anchored(getattr(pair, role)) for role in ("target", "draft", "dspark")}
-    return dataclasses.replace(pair, **roles)
+    table = str(folder / pair.ngram_table) if pair.ngram_table else ""
+    return dataclasses.replace(pair, ngram_table=table, **roles)
 
 
 def _refuse_doubles(key: str, names: Iterable[str]) -> None:

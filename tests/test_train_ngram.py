@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spork_demo.decoding.drafters.ngram import NgramCounts, NgramForks
-from spork_demo.decoding.drafters.ngram_table import NgramTable, pack
 from spork_demo.metrics import measure
+from spork_demo.models.ngram_table import NgramTable, pack
 from spork_demo.settings import Settings
 from spork_demo.train.data import Answer
 from spork_demo.train.ngram import accepted_length, agreed, build_table
@@ -16,7 +16,7 @@ TEXT = [1, 2, 3, 1, 2, 4, 1, 2, 3]
 
 
 def test_followers_by_hand():
-    table = NgramTable.count([(TEXT, 0)], least=(1, 1, 1))
+    table = NgramTable.count([(TEXT, 0)], 64, least=(1, 1, 1))
     assert table.followers([1, 2]) == ([(3, 2), (4, 1)], 3, 2)
     assert table.followers([2]) == ([(3, 2), (4, 1)], 3, 2)
     assert table.followers([3, 1, 2]) == ([(4, 1)], 1, 1)
@@ -26,14 +26,14 @@ def test_followers_by_hand():
 
 
 def test_the_prompt_is_context_only():
-    table = NgramTable.count([(TEXT, 7)], least=(1, 1, 1))
+    table = NgramTable.count([(TEXT, 7)], 64, least=(1, 1, 1))
     assert table.followers([1]) == ([(2, 1)], 1, 1)
     assert table.followers([3]) == ([], 0, 0)
 
 
 def test_pruning_keeps_the_frequent_and_the_true_totals():
     texts = [([5, 6], 0)] * 4 + [([5, 7], 0)] * 3 + [([5, 8], 0), ([9, 8], 0)]
-    table = NgramTable.count(texts, keep=(2, 2, 2), least=(2, 2, 2))
+    table = NgramTable.count(texts, 64, keep=(2, 2, 2), least=(2, 2, 2))
     assert table.followers([5]) == ([(6, 4), (7, 3)], 8, 3)
     assert table.followers([9]) == ([], 0, 0)
 
@@ -45,9 +45,10 @@ def test_contexts_of_different_lengths_never_collide():
 
 def test_a_saved_table_reads_back_the_same(tmp_path):
     answers = [Answer("p", (1, 2), (3, 1, 2, 4, 1, 2, 3), False)] * 2
-    table = build_table(answers, tmp_path / "deep" / "table.npz")
+    table = build_table(answers, 64, tmp_path / "deep" / "table.npz")
     again = NgramTable.load(tmp_path / "deep" / "table.npz")
     assert len(again) == len(table) > 0
+    assert again.vocab_size == 64
     for context in ([1], [1, 2], [3, 1, 2]):
         assert again.followers(context) == table.followers(context)
 
@@ -69,7 +70,7 @@ def test_a_table_with_pickled_objects_is_refused(tmp_path):
 
 
 def test_the_running_text_counts_three_times_as_much_as_the_table():
-    table = NgramTable.count([([7, 8], 0)] * 2 + [([7, 9], 0)], least=(1, 1, 1))
+    table = NgramTable.count([([7, 8], 0)] * 2 + [([7, 9], 0)], 64, least=(1, 1, 1))
     counts = NgramCounts(2, table)
     assert [t for t, _ in counts.next([7], 2)] == [8, 9]
     counts.add([7, 9], 0)

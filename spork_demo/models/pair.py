@@ -25,6 +25,7 @@ from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark, shar
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
+from spork_demo.models.ngram_table import NgramTable
 from spork_demo.models.packed import pack
 from spork_demo.models.progress import ModelUnavailable, Progress, Report, ignore_progress
 from spork_demo.models.tokens import same_tokenizer, special_ids, stop_ids
@@ -61,6 +62,7 @@ class Pair:
     dspark: DSparkNetwork | None = None
     dspark_name: str | None = None
     kernels: str = "stock"
+    ngram_table: NgramTable | None = None
 
 
 def load_pair(
@@ -126,8 +128,20 @@ def _load_pair(spec: PairSpec, device: str, dtype: str, report: Report) -> Pair:
         dspark=_load_dspark(spec.dspark, target, device, kind, report) if spec.dspark else None,
         dspark_name=_label(spec.dspark) if spec.dspark else None,
     )
+    if spec.ngram_table:
+        pair = dataclasses.replace(pair, ngram_table=_ngram_table(spec.ngram_table, tokenizer))
     report(Progress("ready", 0, 0, f"{spec.name} is ready on {pair.device}."))
     return pair
+
+
+def _ngram_table(path: str, tokenizer: PreTrainedTokenizerBase) -> NgramTable:
+    try:
+        table = NgramTable.load(Path(path))
+    except ValueError as error:
+        raise ModelUnavailable(str(error)) from error
+    if table.vocab_size != len(tokenizer):
+        raise ModelUnavailable("The n-gram table was counted with another tokenizer.")
+    return table
 
 
 def choose_device(device: str) -> str:

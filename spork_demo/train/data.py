@@ -18,6 +18,7 @@ BATCH = 48
 PAD_TO = 32
 """Prompt lengths are padded to multiples of this: every new shape costs memory that stays."""
 SEED = 20_260
+NEW_TOKENS = 192
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def make_answers(
     engine: Engine,
     folder: Path,
     prompts: int,
-    new_tokens: int,
+    new_tokens: int = NEW_TOKENS,
     *,
     held_out: bool = False,
     told: Callable[[str], None] = lambda _line: None,
@@ -57,7 +58,7 @@ def make_answers(
         fresh = path.with_suffix(".new")
         fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
         fresh.replace(path)
-        told(f"{number + 1} of {len(shards)}: {sum(len(a.ids) for a in answers)} tokens")
+        told(f"{number + 1} of {len(shards)}: {sum(len(a.ids) for a in answers)} tokens\n")
 
 
 def read_answers(folder: Path) -> Iterator[Answer]:

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from spork_demo.decoding.drafters.ngram import NgramForks
-from spork_demo.decoding.drafters.ngram_table import NgramTable
 from spork_demo.decoding.drafters.proposal import Proposal
+from spork_demo.models.ngram_table import NgramTable
 from spork_demo.train.data import Answer
 
 
-def build_table(answers: Iterable[Answer], path: Path) -> NgramTable:
+def build_table(answers: Iterable[Answer], vocab_size: int, path: Path) -> NgramTable:
     """Count every answer, its prompt as context only, and save the table at `path`."""
-    table = NgramTable.count(
-        ([*answer.prompt_ids, *answer.ids], len(answer.prompt_ids)) for answer in answers
-    )
+    texts = (([*answer.prompt_ids, *answer.ids], len(answer.prompt_ids)) for answer in answers)
+    table = NgramTable.count(texts, vocab_size)
     path.parent.mkdir(parents=True, exist_ok=True)
     table.save(path)
     return table

@@ -9,9 +9,9 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from spork_demo.decoding.drafters.ngram_table import NgramTable
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.models.cached_model import Scores
+from spork_demo.models.ngram_table import NgramTable
 
 LIVE_WEIGHT = 3
 """What one occurrence in the running text counts for against one in the static table."""

@@ -8,6 +8,7 @@ the whole table is five arrays in one npz file.
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,20 +18,26 @@ LONGEST_CONTEXT = 3
 FORMAT = 1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class NgramTable:
-    """Followers by context. `order` is the longest n-gram counted, context and follower."""
+    """Followers by context.
 
-    def __init__(self, contexts: np.ndarray, starts: np.ndarray, tokens: np.ndarray,
-                 counts: np.ndarray, totals: np.ndarray) -> None:  # fmt: skip
-        self._contexts = contexts  # [contexts] uint64, sorted
-        self._starts = starts  # [contexts + 1] followers of context n: starts[n] .. starts[n + 1]
-        self._tokens = tokens  # [followers] uint16
-        self._counts = counts  # [followers] uint16
-        self._totals = totals  # [contexts, 2] all that followed: occurrences, different tokens
-        self.order = 1 + LONGEST_CONTEXT
+    vocab_size: of the tokenizer whose ids these are.
+    contexts: [contexts] uint64, packed and sorted.
+    starts: [contexts + 1], followers of context n are starts[n] .. starts[n + 1].
+    tokens, counts: [followers] uint16.
+    totals: [contexts, 2], everything that followed before pruning: occurrences, different tokens.
+    """
+
+    vocab_size: int
+    contexts: np.ndarray
+    starts: np.ndarray
+    tokens: np.ndarray
+    counts: np.ndarray
+    totals: np.ndarray
 
     def __len__(self) -> int:
-        return len(self._contexts)
+        return len(self.contexts)
 
     def followers(self, context: Sequence[int]) -> tuple[list[tuple[int, int]], int, int]:
         """Kept (token, count) pairs after `context`, all occurrences, and all different tokens
@@ -39,23 +46,24 @@ class NgramTable:
         if not 0 < len(context) <= LONGEST_CONTEXT:
             return [], 0, 0
         key = np.uint64(pack(context))
-        place = int(np.searchsorted(self._contexts, key))
-        if place == len(self._contexts) or self._contexts[place] != key:
+        place = int(np.searchsorted(self.contexts, key))
+        if place == len(self.contexts) or self.contexts[place] != key:
             return [], 0, 0
-        span = slice(int(self._starts[place]), int(self._starts[place + 1]))
-        pairs = zip(self._tokens[span].tolist(), self._counts[span].tolist(), strict=True)
-        occurrences, different = self._totals[place].tolist()
+        span = slice(int(self.starts[place]), int(self.starts[place + 1]))
+        pairs = zip(self.tokens[span].tolist(), self.counts[span].tolist(), strict=True)
+        occurrences, different = self.totals[place].tolist()
         return list(pairs), occurrences, different
 
     def save(self, path: Path) -> None:
         np.savez_compressed(
             path,
             format=FORMAT,
-            contexts=self._contexts,
-            starts=self._starts,
-            tokens=self._tokens,
-            counts=self._counts,
-            totals=self._totals,
+            vocab_size=self.vocab_size,
+            contexts=self.contexts,
+            starts=self.starts,
+            tokens=self.tokens,
+            counts=self.counts,
+            totals=self.totals,
         )
 
     @classmethod
@@ -66,7 +74,7 @@ class NgramTable:
             with np.load(path, allow_pickle=False) as stored:
                 if int(stored["format"]) != FORMAT:
                     raise ValueError("another format")
-                return cls(*(stored[name] for name in names))
+                return cls(int(stored["vocab_size"]), *(stored[name] for name in names))
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError("The n-gram table is missing or damaged.") from error
 
@@ -74,6 +82,7 @@ class NgramTable:
     def count(
         cls,
         texts: Iterable[tuple[Sequence[int], int]],
+        vocab_size: int,
         *,
         keep: Sequence[int] = (8, 6, 4),
         least: Sequence[int] = (2, 2, 2),
@@ -100,6 +109,7 @@ class NgramTable:
         kept = [counter.most_common(most) for _, counter, most in rows]
         limit = np.iinfo(np.uint16).max
         return cls(
+            vocab_size,
             contexts=np.array([key for key, _, _ in rows], dtype=np.uint64),
             starts=np.cumsum([0, *map(len, kept)]).astype(np.uint32),
             tokens=np.array([t for pairs in kept for t, _ in pairs], dtype=np.uint16),
