@@ -1,5 +1,6 @@
 """DSpark lanes at temperature 0: the target's own ids, costs as scheduled, nothing out of step."""
 
+import copy
 import dataclasses
 
 import pytest
@@ -9,12 +10,14 @@ from spork_demo.decoding.drafters.dspark import Blocks, DSparkChain
 from spork_demo.decoding.schedule import scheduler, send_all
 from spork_demo.metrics import measure, prefix_survival
 from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.dspark_checkpoint import load_dspark
 from spork_demo.settings import Settings, SettingsError, resolve
 from spork_demo.trace import Race, Trace, fold
 from spork_demo.trace_file import dumps, loads
 from tests.dspark_lanes import FixedCosts, lane_trace, parity_pair, watched
 from tests.dspark_parity import (
     DRAFTERS,
+    FOLDER,
     IO,
     PROMPTS,
     STOP,
@@ -269,3 +272,42 @@ def test_padded_vocabulary_rows_are_never_drafted():
         trace = run_lane(pair, settings, PROMPT)
         assert list(trace.ids) == naive_greedy(target, PROMPT, 20)
         assert all(node.token < 64 for round_ in trace.rounds for node in round_.nodes)
+
+
+def test_fitted_temperatures_of_a_checkpoint_reach_the_scheduler():
+    network = tiny_dspark()
+    config = dataclasses.replace(network.config, confidence_temperatures=(1.0, 2.0, 4.0, 8.0))
+
+    def survivals():
+        settings = Settings(method="dspark", schedule="full", max_new_tokens=8)
+        first = lane_trace(dspark_pair(network), settings, PROMPT).rounds[0]
+        return [node.confidence for node in first.nodes], first.scheduling.survivals
+
+    raw, _ = survivals()
+    network.config = config
+    fitted, products = survivals()
+    logits = torch.tensor(raw).logit() / torch.tensor([1.0, 2.0, 4.0, 8.0])
+    assert fitted == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
+    assert products == pytest.approx(torch.tensor(fitted).cumprod(0).tolist(), abs=1e-6)
+
+
+def test_in_bfloat16_the_heads_still_compute_in_float32():
+    target = copy.deepcopy(parity_target()).to(torch.bfloat16)
+    network = load_dspark(
+        FOLDER / "drafter_vanilla", target, device="cpu", dtype=torch.bfloat16, label="vanilla"
+    )
+    assert (network.dtype, network.markov_head.markov_w2.weight.dtype) == (
+        torch.bfloat16,
+        torch.float32,
+    )
+    pair = dataclasses.replace(parity_pair(), target=target, dspark=network)
+    settings = Settings(method="dspark", schedule="full", temperature=1.0, max_new_tokens=12)
+    trace = lane_trace(pair, settings, PROMPTS[0])
+    assert measure(trace).drafted > 0
+    logits, _ = network.corrected(
+        torch.zeros(64, dtype=torch.bfloat16),
+        network.base_logits(torch.zeros(64, dtype=torch.bfloat16)),
+        torch.tensor(32),
+        network.first_state(),
+    )
+    assert logits.dtype is torch.float32
