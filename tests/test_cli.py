@@ -28,6 +28,9 @@ WRONG = {
     "abbreviated option": ["decode", "--prom", "a"],
     "unknown pair": ["decode", "--prompt", "a", "--pair", "nobody"],
     "missing checkpoint": ["decode", "--prompt", "a", "--target", "/nowhere/at/all"],
+    "no answers to count": ["train", "ngram", "--folder", "/nowhere/at/all"],
+    "half a prompt": ["train", "data", "--prompts", "0.5"],
+    "prompts that are no file": ["bench", "--prompts", "/nowhere/at/all"],
     "draft alone": ["decode", "--prompt", "a", "--draft", "x"],
 }
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
-from spork_demo.decoding.drafters.ngram import NgramCounts, NgramForks
+from spork_demo.decoding.drafters.ngram import LEAST_JOINT, NgramCounts, NgramForks
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.judges import FirstTokenJudge, ModelJudge
 from spork_demo.decoding.verify import confidence_thresholds
@@ -67,6 +67,13 @@ def test_the_ngram_tree_keeps_the_most_probable_nodes():
         small = ngram(REPETITIVE, width=8, depth=3, budget=budget)
         kept = sorted((joint(small, n) for n in range(budget)), reverse=True)
         assert kept == pytest.approx(best[:budget])
+
+
+def test_a_tree_leaves_out_what_costs_more_than_it_brings():
+    proposal = ngram(REPETITIVE, width=8, depth=8, budget=128)
+    assert all(joint(proposal, n) >= LEAST_JOINT for n in range(len(proposal.tokens)))
+    plain = ngram(list(range(1, 40)) * 2 + [1] + [9, 8] * 30 + [1], branch=False, depth=8)
+    assert max(len(plain.path(n)) for n in range(len(plain.tokens))) == 8
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 5])

@@ -272,3 +272,11 @@ def test_a_pair_cannot_be_changed(tmp_path):
     pair = load(saved(tmp_path / "big"))
     with pytest.raises(dataclasses.FrozenInstanceError):
         pair.device = "cuda"
+
+
+def test_a_table_counted_with_another_tokenizer_is_refused(tmp_path):
+    from spork_demo.models.ngram_table import NgramTable
+
+    NgramTable.count([([1, 2, 1, 2], 0)], vocab_size=9999).save(tmp_path / "table.npz")
+    with pytest.raises(ModelUnavailable, match="another tokenizer"):
+        load(saved(tmp_path / "model"), ngram_table=str(tmp_path / "table.npz"))

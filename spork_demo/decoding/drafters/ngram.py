@@ -16,6 +16,10 @@ from spork_demo.models.ngram_table import NgramTable
 LIVE_WEIGHT = 3
 """What one occurrence in the running text counts for against one in the static table."""
 
+LEAST_JOINT = 0.05
+"""A tree leaves out nodes less probable than this: checking a row costs about as much of a round
+as such a node brings back."""
+
 
 class NgramCounts:
     """What followed each context of 1 to `order` - 1 tokens, here and in the static table."""
@@ -59,7 +63,8 @@ class NgramCounts:
 
 
 class NgramForks:
-    """Grows a tree best-first by joint probability: likely forks go deep, unlikely stay short.
+    """Grows a tree best-first by joint probability: likely forks go deep, unlikely stay short, and
+    very unlikely ones are not sent at all. Plain forks (`branch` false) keep their shape.
 
     width: children per node; only the first level forks when `branch` is false.
     depth: tokens per fork; budget: nodes per proposal. Nothing is drafted behind a stop token.
@@ -96,7 +101,8 @@ class NgramForks:
         nodes: list[tuple[int, int, float]] = []
         waiting: list[tuple[float, int, int, int, float, tuple[int, ...]]] = []
         self._open(waiting, -1, 1.0, tuple(tokens[-reach:]), depth)
-        while waiting and len(nodes) < self._budget:
+        least = LEAST_JOINT if self._branch else 0.0
+        while waiting and len(nodes) < self._budget and -waiting[0][0] >= least:
             negative, _, parent, token, probability, context = heapq.heappop(waiting)
             nodes.append((token, parent, probability))
             level = len(context) - min(len(tokens), reach)
