@@ -70,7 +70,7 @@ def _parser() -> _Parser:
     train.add_argument("what", choices=("data", "ngram"), help="the target's answers; the table")
     train.add_argument("--prompts", default="12000", help="how many prompts the target answers")
     train.add_argument("--folder", default="", help="where answers lie, else the cache folder")
-    train.add_argument("--out", default=str(ROOT / "assets" / "ngram" / "table.npz"))
+    train.add_argument("--out", default=str(ROOT / "assets" / "ngram" / "smollm2-135m.npz"))
     _add_model_options(train)
     bench = commands.add_parser(
         "bench", help="time our lanes against transformers, interleaved", allow_abbrev=False
@@ -217,6 +217,8 @@ def _engine(options: argparse.Namespace, **choices: str):
 
     _quiet_libraries()
     spec = _pair_spec(options)
+    if options.command is _train:  # the table it makes may not be there yet
+        spec = dataclasses.replace(spec, ngram_table="")
     try:
         choices = {"kernels": options.kernels} | choices
         return Engine(load_pair(spec, options.device, options.dtype, **choices))

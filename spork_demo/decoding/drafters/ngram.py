@@ -16,7 +16,7 @@ from spork_demo.models.ngram_table import NgramTable
 LIVE_WEIGHT = 3
 """What one occurrence in the running text counts for against one in the static table."""
 
-LEAST_JOINT = 0.05
+LEAST_JOINT = 0.06
 """A tree leaves out nodes less probable than this: checking a row costs about as much of a round
 as such a node brings back."""
 
