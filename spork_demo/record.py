@@ -45,7 +45,7 @@ SCRIPTS = (
         "List the days of the week and say one short sentence about each.",
         lanes=(GREEDY, SPORK, SPORK_ARTICLE, DSPARK),
     ),
-    Script("3-prose", "Free prose, where forks rarely pay", "Describe a storm at sea at night."),
+    Script("3-prose", "Free prose", "Describe a storm at sea at night."),
     Script("4-chinese", "A question in Chinese", "请用中文介绍一下长城。", max_new_tokens=80),
 )
 

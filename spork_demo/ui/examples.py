@@ -1,4 +1,4 @@
-"""Prompts to start from, each with an honest word on whether drafting ahead pays there."""
+"""Prompts to start from, each with a word on whether drafting ahead pays there."""
 
 from dataclasses import dataclass
 
@@ -40,11 +40,11 @@ EXAMPLES = (
         "Give a short recipe for vegetable soup: first the ingredients as a list, then the steps.",
     ),
     Example(
-        "seldom: a story",
+        "pays less: a story",
         "Tell a short story about a lighthouse keeper who finds a letter that was never sent.",
     ),
     Example(
-        "seldom: 中文 prose",
+        "pays less: 中文 prose",
         "写一小段文字,描述一位老人在雨天的车站等人。",
     ),
 )
