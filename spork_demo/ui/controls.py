@@ -21,8 +21,8 @@ ESSENTIAL = ("fork_width", "fork_depth", "draft_length", "max_new_tokens", "temp
 JUDGING = ("accept_threshold", "min_threshold", "max_threshold", "verifier_layers")
 SHAPE = ("node_budget", "fork_shape", "fork_sampling", "ngram_order")
 SAMPLING = ("top_p", "top_k", "seed")
-TYPED = ("seed", "verifier_layers")
-"""Knobs that are typed: their range is too wide for a slider or depends on the model."""
+TYPED = ("seed",)
+"""Knobs that are typed: their range is too wide for a slider."""
 
 DEFAULT_LANES = (
     ("greedy", "exact"),

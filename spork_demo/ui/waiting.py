@@ -33,4 +33,6 @@ def _layers(pair: PairInfo) -> Any:
     if not pair.layers:  # not loaded yet
         return gr.skip()
     value = min(LAYERS.default, pair.layers)
-    return gr.update(value=value, info=f"{LAYERS.meaning}; {pair.name} has {pair.layers}")
+    return gr.update(
+        value=value, maximum=pair.layers, info=f"{LAYERS.meaning}; {pair.name} has {pair.layers}"
+    )

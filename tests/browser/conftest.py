@@ -50,11 +50,11 @@ def fake_app() -> Iterator[Callable[..., str]]:
 
     def start(*options: str) -> str:
         if options not in running:
-            port = _free_port()
+            port = free_port()
             command = [sys.executable, str(FAKE_APP), "--port", str(port), *options]
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             running[options] = (process, f"http://127.0.0.1:{port}/")
-            _wait_for(process, running[options][1])
+            wait_for(process, running[options][1])
         return running[options][1]
 
     yield start
@@ -63,23 +63,25 @@ def fake_app() -> Iterator[Callable[..., str]]:
         process.wait(10)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def _wait_for(process: subprocess.Popen, url: str) -> None:
+def wait_for(process: subprocess.Popen, url: str) -> None:
+    """Until the app answers at `url`; fails the test when it ends or takes too long."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            pytest.fail("the fake app ended before it served a page")
+            pytest.fail("the app ended before it served a page")
         try:
             if httpx.get(url, timeout=2).status_code == 200:
                 return
         except httpx.HTTPError:
             time.sleep(0.2)
-    pytest.fail("the fake app did not serve a page in time")
+    pytest.fail("the app did not serve a page in time")
 
 
 @pytest.fixture
