@@ -28,7 +28,7 @@ wheel = (here / "good.whl").read_bytes()
 target = pathlib.Path(sys.argv[sys.argv.index("--dest") + 1])
 scratch = pathlib.Path(os.environ["TMPDIR"])
 if act == "offline":
-    sys.exit("Traceback ...: could not reach https://index.example/simple from /home/someone")
+    sys.exit("Traceback ...: could not reach https://index.example/files from /home/someone")
 if act == "no-pip":
     sys.exit("python: No module named pip")
 if act == "disk-full":
