@@ -252,15 +252,15 @@ def test_an_empty_race_says_so(page):
 def test_the_library_is_found_behind_a_root_path(page):
     with served("handmade") as address:
         page.route(
-            "**/some/prefix/**",
-            lambda route: route.continue_(url=route.request.url.replace("/some/prefix", "")),
+            "**/some/base/**",
+            lambda route: route.continue_(url=route.request.url.replace("/some/base", "")),
         )
         page.add_init_script(
             "let seen; Object.defineProperty(window, 'gradio_config', {"
-            "get: () => seen && {...seen, root: seen.root + '/some/prefix'}, set: (v) => seen = v});"
+            "get: () => seen && {...seen, root: seen.root + '/some/base'}, set: (v) => seen = v});"
         )
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(address)
         page.wait_for_function("window.Plotly")
-        assert any("/some/prefix/gradio_api/file=" in url for url in asked)
+        assert any("/some/base/gradio_api/file=" in url for url in asked)
