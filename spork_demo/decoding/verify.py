@@ -30,9 +30,6 @@ class Verdict:
     is_correction: bool
 
 
-Verify = Callable[[Row, Proposal, torch.Generator], Verdict]
-
-
 def verify_exact(row: Row, proposal: Proposal, generator: torch.Generator) -> Verdict:
     """Walk down the tree; at each node try its children in turn, then draw from what is left.
 
