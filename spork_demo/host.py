@@ -32,13 +32,18 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class PairInfo:
-    """One model pair this deployment offers. `layers`: the target's depth, 0 until it is loaded."""
+    """One model pair this deployment offers.
+
+    layers: the target's depth, 0 until it is loaded. trained_on: one sentence on what its
+    drafters learned from, empty where nothing was trained for this target.
+    """
 
     name: str
     layers: int
     has_draft_model: bool
     languages: tuple[str, ...] = ()
     has_dspark: bool = False
+    trained_on: str = ""
 
 
 class Host(Protocol):

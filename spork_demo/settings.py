@@ -12,7 +12,16 @@ from typing import Any
 
 METHODS = ("greedy", "speculative", "spork", "dspark")
 RULES = ("exact", "article")
-DRAFTERS = ("auto", "target", "early_exit", "draft_model", "ngram", "dspark")
+DRAFTERS = (
+    "auto",
+    "target",
+    "early_exit",
+    "draft_model",
+    "ngram",
+    "recycle",
+    "dspark",
+    "merged",
+)
 JUDGES = ("auto", "target", "early_layers", "draft_model", "first_token")
 FORK_SHAPES = ("forks", "tree")
 FORK_SAMPLING = ("greedy", "top_p")

@@ -26,8 +26,11 @@ class Node:
     draft_probability: the drafter's probability of the token given its parent, if it has one.
     target_probability: the target's (temperature 1, no filter); None where it was not asked.
     confidence: the drafter's own estimate that the token will be accepted.
+    raw_confidence: the same before temperature scaling, where there was any.
     threshold: the probability the token had to exceed (article DSpark).
-    source: which drafter proposed it.
+    source: where the token came from: `target`, `early_exit`, `draft_model`, `dspark`, `table`
+        (text the target wrote before), `context` (this text) or `recycled` (what the target
+        thought likely after this token before). Of a mixture, the part that spoke loudest.
     """
 
     token: int
@@ -39,6 +42,7 @@ class Node:
     confidence: float | None = None
     threshold: float | None = None
     source: str = ""
+    raw_confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,8 @@ def _nodes(run: Run, outcome: Outcome, kept: set[int]) -> tuple[Node, ...]:
             target_probability=seen[n],
             confidence=outcome.confidences[n] if outcome.confidences else None,
             threshold=outcome.thresholds[n] if outcome.thresholds else None,
-            source=proposal.source,
+            source=proposal.sources[n] if proposal.sources else proposal.source,
+            raw_confidence=proposal.raw_confidences[n] if proposal.raw_confidences else None,
         )
         for n, token in enumerate(proposal.tokens)
     )

@@ -58,6 +58,13 @@ class RowLayer(DynamicLayer):
                 buffer[:, :, start:end] = buffer.index_select(2, index)
         self.rows = end
 
+    def select(self, sequences: Sequence[int]) -> None:
+        """Keep only these sequences of a batch."""
+        if self._buffers is not None:
+            index = torch.tensor(sequences, device=self._buffers[0].device)
+            keys, values = self._buffers
+            self._buffers = keys.index_select(0, index), values.index_select(0, index)
+
     def _grow(self, key_states: Tensor, value_states: Tensor, needed: int) -> None:
         old = self._buffers
         capacity = max(FIRST_CAPACITY, 2 * needed if old else needed + FIRST_CAPACITY)

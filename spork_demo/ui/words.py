@@ -42,7 +42,9 @@ DRAFTER_NAMES = {
     "early_exit": "early exit drafts",
     "draft_model": "draft model drafts",
     "ngram": "n-gram drafts",
+    "recycle": "recycled tokens draft",
     "dspark": "DSpark network drafts",
+    "merged": "all drafters merged",
 }
 JUDGE_NAMES = {
     "auto": "automatic judge",

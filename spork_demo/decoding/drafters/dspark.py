@@ -129,11 +129,12 @@ class DSparkChain:
         config = block.network.config
         chain = self._draw(block, min(limit, self._settings.draft_length, config.block_size))
         count = len(chain.tokens)
-        confidences: list[float] = []
+        confidences, as_trained = [], []
         scheduled, scheduling = None, None
         if chain.logits:
             raw = torch.stack(chain.logits)
             confidences = scaled(raw, config.confidence_temperatures).tolist()
+            as_trained = raw.sigmoid().tolist()
             scheduled, scheduling = self._schedule(confidences)
         return Proposal(
             tokens=tuple(chain.tokens),
@@ -142,6 +143,7 @@ class DSparkChain:
             sampled_from=tuple(chain.sampled_from),
             source=SOURCE,
             confidences=tuple(confidences),
+            raw_confidences=tuple(as_trained),
             scheduled=scheduled,
             scheduling=scheduling,
         )

@@ -21,7 +21,9 @@ class Proposal:
     rows: for forks the target itself grew, the pending cache row of each node (None where a tip
         was never fed) - the anchor is row 0; empty for every other drafter.
     anchor_logits: with `rows`, the target's logits [vocabulary] after the anchor.
+    sources: where each node came from, where that is not `source` for all of them.
     confidences: the drafter's own estimate that each node is accepted, given those above it.
+    raw_confidences: the same before temperature scaling.
     scheduled: how many nodes, the first ones, are sent to be judged; None sends them all.
     scheduling: why so many.
     """
@@ -31,9 +33,11 @@ class Proposal:
     probabilities: tuple[float | None, ...] = ()
     sampled_from: tuple[Tensor | None, ...] = ()
     source: str = ""
+    sources: tuple[str, ...] = ()
     rows: tuple[int | None, ...] = ()
     anchor_logits: Tensor | None = None
     confidences: tuple[float | None, ...] = ()
+    raw_confidences: tuple[float, ...] = ()
     scheduled: int | None = None
     scheduling: Scheduling | None = None
 
@@ -48,7 +52,9 @@ class Proposal:
             parents=self.parents[:end],
             probabilities=self.probabilities[:end],
             sampled_from=self.sampled_from[:end],
+            sources=self.sources[:end],
             confidences=self.confidences[:end],
+            raw_confidences=self.raw_confidences[:end],
             scheduled=None,
         )
 
