@@ -12,7 +12,7 @@ from spork_demo.decoding.cost_table import CostTables
 from spork_demo.fidelity import compare
 from spork_demo.lanes import Lane
 from spork_demo.models.cached_model import CachedModel
-from spork_demo.models.dspark_network import Context
+from spork_demo.models.dspark_context import Context
 from spork_demo.models.pair import Pair
 from spork_demo.models.text import Codec, Stream
 from spork_demo.race import interleave

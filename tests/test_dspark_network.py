@@ -8,7 +8,9 @@ from safetensors.torch import load_file, save_file
 
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.models.dspark_checkpoint import load_dspark
-from spork_demo.models.dspark_network import Context, DSparkConfig, DSparkNetwork
+from spork_demo.models.dspark_config import DSparkConfig
+from spork_demo.models.dspark_context import Context
+from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.pair import ModelUnavailable
 from tests.dspark_parity import (
     BLOCK,

@@ -12,7 +12,8 @@ from spork_demo.decoding.sampling import distribution, draw
 from spork_demo.decoding.stopwatch import Stopwatch
 from spork_demo.lanes import Lane
 from spork_demo.models.cached_model import CachedModel, Scores
-from spork_demo.models.dspark_network import DSparkConfig, DSparkNetwork
+from spork_demo.models.dspark_config import DSparkConfig
+from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.pair import Pair
 from spork_demo.settings import Settings, resolve
 from spork_demo.trace import Trace, fold

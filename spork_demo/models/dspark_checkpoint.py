@@ -1,4 +1,7 @@
-"""Read a DSpark drafter in the layout of the releases: config.json and one model.safetensors.
+"""Read a DSpark drafter in the layout of the releases: config.json and model.safetensors.
+
+Two things a release has not are read as well: weights in several files, and a drafter that
+speaks a selection of the target's tokens only (`draft_vocab_size`, `draft_ids`).
 
 Every name and shape is checked, and whatever is wrong becomes ModelUnavailable with one sentence:
 a drafter that is loaded wrongly fails silently, since the target corrects whatever it says.
@@ -17,12 +20,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from spork_demo.models.dspark_network import DSparkConfig, DSparkNetwork
+from spork_demo.models.dspark_config import DSparkConfig
+from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers
 from spork_demo.models.progress import ModelUnavailable
 from spork_demo.spacefile import ModelRef
 
-CONFIG_FILE, WEIGHTS_FILE = "config.json", "model.safetensors"
+CONFIG_FILE, WEIGHTS_FILES = "config.json", "model*.safetensors"
+DRAFT_IDS = "draft_ids"
 TABLES = ("embed_tokens.weight", "lm_head.weight")
 MARKOV_TYPES = ("vanilla", "gated", "rnn")
 
@@ -33,7 +38,7 @@ def dspark_folder(ref: ModelRef) -> Path:
         raise ModelUnavailable("The embedded model brings no DSpark drafter; name its folder.")
     if ref.source == "folder":
         return Path(ref.id)
-    files = [CONFIG_FILE, WEIGHTS_FILE]
+    files = [CONFIG_FILE, WEIGHTS_FILES]
     return Path(snapshot_download(ref.id, revision=ref.revision or None, allow_patterns=files))
 
 
@@ -47,35 +52,61 @@ def load_dspark(
     """
     try:
         plain = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-        tensors = load_file(folder / WEIGHTS_FILE)
+        tensors = read_tensors(folder)
     except (OSError, UnicodeDecodeError, ValueError, SafetensorError) as error:
         raise ModelUnavailable(f"The DSpark checkpoint {label} is missing or damaged.") from error
     config = parse_config(plain, tensors, label)
     _check_fit(config, target, label)
     with torch.device("meta"):
         network = DSparkNetwork(config)
-    tables = dict(
-        zip(
-            TABLES,
-            (target.get_input_embeddings().weight, target.get_output_embeddings().weight),
-            strict=True,
-        )
-    )
+    tables = _tables(target, config, tensors, label)
     for name, table in tables.items():
         tensors.setdefault(name, table)
     _check_tensors(tensors, network.state_dict(), label)
     placed = {
-        name: _shared(name, tensor.to(device, _dtype(name, dtype)), tables)
+        name: _shared(name, tensor.to(device, _dtype(name, tensor, dtype)), tables)
         for name, tensor in tensors.items()
     }
     network.load_state_dict(placed, assign=True)
     return network.eval().requires_grad_(False)
 
 
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """All tensors of a checkpoint. Raises OSError when there is none."""
+    files = sorted(folder.glob(WEIGHTS_FILES))
+    if not files:
+        raise OSError("no weights")
+    return {name: tensor for file in files for name, tensor in load_file(file).items()}
+
+
+def head_rows(target: PreTrainedModel, ids: Tensor) -> Tensor:
+    """The rows [ids, hidden size] of the target's head that speak `ids`.
+
+    Raises ValueError where an id is not one of the head's, or comes twice.
+    """
+    weight = target.get_output_embeddings().weight
+    if ids.min() < 0 or ids.max() >= weight.shape[0] or len(ids.unique()) < len(ids):
+        raise ValueError("ids of a draft vocabulary must be the target's, each once")
+    return weight.detach()[ids.to(weight.device)]
+
+
+def _tables(
+    target: PreTrainedModel, config: DSparkConfig, tensors: Mapping[str, Tensor], label: str
+) -> dict[str, Tensor]:
+    """What the drafter shares with its target: the embedding, and the head or its rows."""
+    head = target.get_output_embeddings().weight
+    if config.draft_rows:
+        try:
+            head = head_rows(target, tensors[DRAFT_IDS].long())
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise ModelUnavailable(f"The draft vocabulary of {label} cannot be read.") from error
+    return dict(zip(TABLES, (target.get_input_embeddings().weight, head), strict=True))
+
+
 def share_head(network: DSparkNetwork, target: PreTrainedModel) -> None:
     """Let both use one head module where the table is one, so that it is repacked only once."""
-    head = target.get_output_embeddings()
-    if head.weight is network.lm_head.weight or torch.equal(head.weight, network.lm_head.weight):
+    head, own = target.get_output_embeddings(), network.lm_head.weight
+    if head.weight is own or (head.weight.shape == own.shape and torch.equal(head.weight, own)):
         network.lm_head = head
 
 
@@ -114,6 +145,7 @@ def parse_config(plain: Any, tensors: Mapping[str, Tensor], label: str) -> DSpar
             confidence_temperatures=tuple(
                 float(t) for t in plain.get("confidence_temperatures", ())
             ),
+            draft_rows=int(plain.get("draft_vocab_size") or 0),
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ModelUnavailable(
@@ -180,7 +212,9 @@ def _check_tensors(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], 
             )
 
 
-def _dtype(name: str, dtype: torch.dtype) -> torch.dtype:
+def _dtype(name: str, tensor: Tensor, dtype: torch.dtype) -> torch.dtype:
+    if not tensor.is_floating_point():
+        return torch.long
     return torch.float32 if name.startswith(("markov_head.", "confidence_head.")) else dtype
 
 

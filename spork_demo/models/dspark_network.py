@@ -1,52 +1,21 @@
 """The DSpark drafter network (arXiv 2607.05147): a bidirectional block on the target's features.
 
-Rows are [rows, hidden size] without a batch; keys and values are [1, kv heads, rows, head size].
-Parameter names are those of the released checkpoints. Nothing here samples or schedules.
+Rows are [rows, hidden size] without a batch, or [batch, rows, hidden size] in training; keys and
+values are [batch or 1, kv heads, rows, head size]. Parameter names are those of the released
+checkpoints. Nothing here samples or schedules.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from spork_demo.models.cached_model import RowLayer
+from spork_demo.models.dspark_config import DSparkConfig
+from spork_demo.models.dspark_heads import ConfidenceHead, MarkovHead
 
 KeysValues = tuple[Tensor, Tensor]
 Rotation = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class DSparkConfig:
-    """Sizes and taps of a drafter.
-
-    block_size: slots, which is also the most tokens a block drafts: the anchor's own slot
-        predicts too. feature_layers: 0-based target layers whose outputs are the context.
-    markov_rank: 0 for a drafter without sequential head. qk_norm: Qwen3 has it, Llama has not.
-    confidence_temperatures: one a slot, fitted by sequential temperature scaling; empty: all 1.
-    """
-
-    vocab_rows: int
-    hidden_size: int
-    intermediate_size: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    norm_eps: float
-    rope_theta: float
-    max_positions: int
-    block_size: int
-    mask_token: int
-    feature_layers: tuple[int, ...]
-    target_layers: int
-    qk_norm: bool = True
-    markov_rank: int = 0
-    markov_type: str = "vanilla"
-    confidence: bool = False
-    confidence_with_markov: bool = False
-    confidence_temperatures: tuple[float, ...] = ()
 
 
 class Attention(nn.Module):
@@ -73,14 +42,20 @@ class Attention(nn.Module):
         queries = rotate(self.q_norm(self._split(self.q_proj(rows))), rotation)
         own = self.keys_values(rows, rotation)
         keys, values = (torch.cat(both, dim=-2) for both in zip(context, own, strict=True))
+        batch, heads, count, size = queries.shape
+        groups = heads // keys.shape[1]  # heads that share a key head become rows of it
         mixed = functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, is_causal=False, enable_gqa=True
-        )
-        return self.o_proj(mixed[0].transpose(0, 1).flatten(1))
+            queries.reshape(batch, -1, groups * count, size),
+            keys,
+            values,
+            attn_mask=mask if mask is None else mask.repeat(*[1] * (mask.dim() - 2), groups, 1),
+        ).reshape(batch, heads, count, size)
+        return self.o_proj(mixed.transpose(1, 2).reshape(*rows.shape[:-1], -1))
 
     def _split(self, rows: Tensor) -> Tensor:
-        """[rows, heads * head size] -> [1, heads, rows, head size]."""
-        return rows.unflatten(-1, (-1, self.head_size)).transpose(0, 1)[None]
+        """[batch, rows, heads * head size], or without batch, -> [batch or 1, heads, rows, ..]."""
+        split = rows.unflatten(-1, (-1, self.head_size)).transpose(-3, -2)
+        return split if rows.dim() == 3 else split[None]
 
 
 class FeedForward(nn.Module):
@@ -113,52 +88,6 @@ class Layer(nn.Module):
         return rows + self.mlp(self.post_attention_layernorm(rows))
 
 
-class MarkovHead(nn.Module):
-    """A bias on a slot's logits that depends on the token just drafted (float32).
-
-    vanilla looks at that token only, gated also at the slot's hidden state, rnn also at a state
-    that starts at zero in every block.
-    """
-
-    def __init__(self, config: DSparkConfig) -> None:
-        super().__init__()
-        rank, hidden, self.type = config.markov_rank, config.hidden_size, config.markov_type
-        self.markov_w1 = nn.Embedding(config.vocab_rows, rank)
-        self.markov_w2 = nn.Linear(rank, config.vocab_rows, bias=False)
-        if self.type == "gated":
-            self.gate_proj = nn.Linear(hidden + rank, rank)
-        if self.type == "rnn":
-            self.joint_proj = nn.Linear(2 * rank + hidden, 3 * rank)
-
-    def forward(self, hidden: Tensor, previous: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Bias [..., vocabulary] and the state after it, from hidden [..., hidden size], the
-        token before the slot [...] and the state [..., rank] before it.
-        """
-        before = self.markov_w1(previous)
-        if self.type == "gated":
-            gate = self.gate_proj(torch.cat([hidden, before], dim=-1)).sigmoid()
-            return self.markov_w2(gate * before), state
-        if self.type == "rnn":
-            joint = self.joint_proj(torch.cat([state, before, hidden], dim=-1))
-            gate, fresh, out = joint.chunk(3, dim=-1)
-            keep = gate.sigmoid()
-            # the bias does not see the state it leaves behind
-            return self.markov_w2(out.tanh()), keep * state + (1 - keep) * fresh.tanh()
-        return self.markov_w2(before), state
-
-
-class ConfidenceHead(nn.Module):
-    """Logit of the chance that a slot's draft is accepted, given that those before it were."""
-
-    def __init__(self, config: DSparkConfig) -> None:
-        super().__init__()
-        extra = config.markov_rank if config.confidence_with_markov else 0
-        self.proj = nn.Linear(config.hidden_size + extra, 1)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.proj(inputs)[..., 0]
-
-
 class DSparkNetwork(nn.Module):
     """Backbone and heads. Shared by all lanes; what a lane adds to it is a `Context` of its own."""
 
@@ -167,7 +96,9 @@ class DSparkNetwork(nn.Module):
         self.config = config
         size = config.hidden_size
         self.embed_tokens = nn.Embedding(config.vocab_rows, size)
-        self.lm_head = nn.Linear(size, config.vocab_rows, bias=False)
+        self.lm_head = nn.Linear(size, config.head_rows, bias=False)
+        if config.draft_rows:
+            self.register_buffer("draft_ids", torch.zeros(config.draft_rows, dtype=torch.long))
         self.fc = nn.Linear(len(config.feature_layers) * size, size, bias=False)
         self.hidden_norm = _norm(size, config)
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
@@ -206,8 +137,8 @@ class DSparkNetwork(nn.Module):
     ) -> Tensor:
         """Normed hidden states [rows, hidden size] of block rows.
 
-        mask: [rows, context rows + rows], True where a row may look; None lets every row see the
-        whole context and the whole block, which is right for a single block.
+        mask: [.., rows, context rows + rows], True where a row may look; None lets every row see
+        the whole context and the whole block, which is right for a single block.
         """
         rows = self.embed_tokens(tokens)
         rotation = self._rotation(positions, rows.dtype)
@@ -244,48 +175,9 @@ class DSparkNetwork(nn.Module):
     def _rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
         size = self.config.head_size
         steps = torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size
-        angles = positions.float()[:, None] * (1.0 / self.config.rope_theta**steps)
-        angles = torch.cat([angles, angles], dim=-1)
+        angles = positions.float()[..., None] * (1.0 / self.config.rope_theta**steps)
+        angles = torch.cat([angles, angles], dim=-1).unsqueeze(-3)
         return angles.cos().to(dtype), angles.sin().to(dtype)
-
-
-class Context:
-    """What one lane's drafter knows of the text before the anchor: keys and values, a layer each.
-
-    Block rows never get in: they come from masks and from drafts that may be refused.
-    """
-
-    def __init__(self, network: DSparkNetwork) -> None:
-        self._network = network
-        self._layers = [RowLayer() for _ in network.layers]
-        width = len(network.config.feature_layers) * network.config.hidden_size
-        self.append(torch.zeros(0, width, dtype=network.dtype, device=network.device))
-
-    @property
-    def length(self) -> int:
-        return self._layers[0].rows
-
-    @torch.inference_mode()
-    def append(self, features: Tensor) -> None:
-        """Add the positions that follow, from the target's features [rows, taps * hidden size]."""
-        positions = torch.arange(
-            self.length, self.length + features.shape[0], device=features.device
-        )
-        pairs = self._network.context_keys_values(features, positions)
-        for layer, pair in zip(self._layers, pairs, strict=True):
-            layer.update(*pair)
-
-    @torch.inference_mode()
-    def block(self, anchor: int) -> Tensor:
-        """Normed hidden states [block size, hidden size] of a block behind this context."""
-        config, device = self._network.config, self._network.device
-        masks = [config.mask_token] * (config.block_size - 1)
-        positions = torch.arange(self.length, self.length + config.block_size, device=device)
-        return self._network(
-            torch.tensor([anchor, *masks], device=device),
-            positions,
-            [layer.cached for layer in self._layers],
-        )
 
 
 def rotate(heads: Tensor, rotation: Rotation) -> Tensor:

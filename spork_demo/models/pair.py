@@ -21,6 +21,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from spork_demo.models.attention import use_grouped_attention
 from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark, share_head
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
@@ -81,6 +82,7 @@ def load_pair(
         pair = _load_pair(spec, device, dtype, report)
         if kernels == "stock" or not pack(pair.target):
             return pair
+        use_grouped_attention(pair.target)
         if pair.draft is not None:
             pack(pair.draft)
         if pair.dspark is not None:

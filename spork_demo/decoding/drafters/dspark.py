@@ -18,7 +18,8 @@ from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.sampling import distribution, draw
 from spork_demo.models.cached_model import Scores
-from spork_demo.models.dspark_network import Context, DSparkNetwork
+from spork_demo.models.dspark_context import Context
+from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.settings import Settings
 from spork_demo.trace import Scheduling
 
@@ -80,11 +81,24 @@ class Block:
     vocab_size: int
 
     def slot(self, slot: int, previous: int, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [vocabulary] of a slot behind `previous`, and the sequential head's next state."""
+        """Logits of a slot behind `previous`, and the sequential head's next state.
+
+        [vocabulary], or [draft rows] for a drafter that speaks a selection of it only.
+        """
         logits, state = self.network.corrected(
             self.hidden[slot], self.base[slot], self._one(previous), state
         )
         return logits[: self.vocab_size], state
+
+    def token(self, row: int) -> int:
+        """The token a row of the logits stands for."""
+        return int(self.network.draft_ids[row]) if self.network.config.draft_rows else row
+
+    def spread(self, q: Tensor) -> Tensor:
+        """A distribution over rows as one over the vocabulary [vocabulary]."""
+        if not self.network.config.draft_rows:
+            return q
+        return q.new_zeros(self.vocab_size).index_copy_(0, self.network.draft_ids, q)
 
     def confidence(self, slot: int, previous: int) -> Tensor | None:
         """The confidence logit of a slot; it does not depend on the slot's own token."""
