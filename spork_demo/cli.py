@@ -67,10 +67,14 @@ def _parser() -> _Parser:
         "train", help="make the artefacts of the embedded model", allow_abbrev=False
     )
     train.set_defaults(command=_train)
-    train.add_argument("what", choices=("data", "ngram"), help="the target's answers; the table")
-    train.add_argument("--prompts", default="12000", help="how many prompts the target answers")
-    train.add_argument("--folder", default="", help="where answers lie, else the cache folder")
-    train.add_argument("--out", default=str(ROOT / "assets" / "ngram" / "smollm2-135m.npz"))
+    train.add_argument(
+        "what",
+        choices=("data", "ngram", "student", "dspark", "calibrate"),
+        help="the target's answers; what is made of them; the fit of the drafter's confidences",
+    )
+    train.add_argument("--prompts", default="12000", help="prompts to answer, or to calibrate on")
+    train.add_argument("--steps", default="2000", help="training steps of student and dspark")
+    train.add_argument("--out", default=str(ROOT / "assets"), help="where artefacts are written")
     _add_model_options(train)
     bench = commands.add_parser(
         "bench", help="time our lanes against transformers, interleaved", allow_abbrev=False
@@ -182,22 +186,24 @@ def _bench(options: argparse.Namespace) -> None:
 
 
 def _train(options: argparse.Namespace) -> None:
-    from spork_demo.models.embedded import default_cache_dir  # noqa: PLC0415
-    from spork_demo.train.data import make_answers, read_answers  # noqa: PLC0415
-    from spork_demo.train.ngram import build_table  # noqa: PLC0415
+    from spork_demo.train.command import run  # noqa: PLC0415
 
-    folder = Path(options.folder) if options.folder else default_cache_dir() / "train" / "answers"
-    prompts = _number("prompts", options.prompts)
-    if not isinstance(prompts, int) or prompts < 1:
-        raise UsageError("prompts must be a whole number above 0.")
-    if options.what == "data":
-        make_answers(_engine(options), folder, prompts, told=lambda line: sys.stderr.write(line))
-        return
-    if not any(folder.glob("*.jsonl")):
-        raise UsageError("There are no answers to count yet; run train data first.")
-    engine = _engine(options)
-    table = build_table(read_answers(folder), len(engine.pair.tokenizer), Path(options.out))
-    sys.stdout.write(f"{len(table)} contexts in {Path(options.out).name}\n")
+    counts = {name: _number(name, getattr(options, name)) for name in ("prompts", "steps")}
+    for name, count in counts.items():
+        if not isinstance(count, int) or count < 1:
+            raise UsageError(f"{name} must be a whole number above 0.")
+    needs = {"kernels": "packed"} if options.what in ("data", "calibrate") else {"kernels": "stock"}
+    try:
+        run(
+            options.what,
+            lambda: _engine(options, **needs),
+            Path(options.out),
+            counts["prompts"],
+            counts["steps"],
+            sys.stderr.write,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _read_prompts(path: Path) -> tuple[str, ...]:
@@ -217,8 +223,9 @@ def _engine(options: argparse.Namespace, **choices: str):
 
     _quiet_libraries()
     spec = _pair_spec(options)
-    if options.command is _train:  # the table it makes may not be there yet
-        spec = dataclasses.replace(spec, ngram_table="")
+    if options.command is _train and options.what != "calibrate":
+        # what it makes may not be there yet
+        spec = dataclasses.replace(spec, ngram_table="", draft=None, dspark=None)
     try:
         choices = {"kernels": options.kernels} | choices
         return Engine(load_pair(spec, options.device, options.dtype, **choices))

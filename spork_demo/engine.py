@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 import transformers
 
-from spork_demo.decoding.cost_table import CostTables
+from spork_demo.decoding.measured_costs import CostTables
 from spork_demo.fidelity import compare
 from spork_demo.lanes import Lane
 from spork_demo.models.cached_model import CachedModel
@@ -48,6 +48,7 @@ class Engine:
             settings,
             has_draft_model=self.pair.draft is not None,
             has_dspark=self.pair.dspark is not None,
+            merges=self.pair.dspark is not None and self.pair.dspark.config.mixture is not None,
             layers=self.layers,
         )
 

@@ -4,19 +4,30 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from spork_demo.decoding.cost_table import CostTables
-from spork_demo.decoding.drafters.dspark import Blocks, DSparkChain, DSparkForks
+from spork_demo.decoding.drafters.blocks import Blocks
+from spork_demo.decoding.drafters.counts import NgramCounts
+from spork_demo.decoding.drafters.dspark import DSparkChain, DSparkForks
+from spork_demo.decoding.drafters.mixture import Mixture
 from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
 from spork_demo.decoding.drafters.ngram import NgramForks
 from spork_demo.decoding.drafters.proposal import Drafter
 from spork_demo.decoding.greedy import greedy
 from spork_demo.decoding.judges import FirstTokenJudge, Judge, ModelJudge
+from spork_demo.decoding.measured_costs import CostTables
 from spork_demo.decoding.run import Run, Text
-from spork_demo.decoding.schedule import Scheduler, scheduler, send_all
+from spork_demo.decoding.schedule import (
+    NodeBudget,
+    Scheduler,
+    scheduler,
+    send_all,
+    send_every_node,
+    worthwhile,
+)
 from spork_demo.decoding.scored import scored
 from spork_demo.decoding.stopwatch import Stopwatch, synchroniser
 from spork_demo.decoding.verified import article_rule, confidence_rule, exact_rule, verified
 from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.dspark_config import MixtureConfig
 from spork_demo.models.pair import Pair
 from spork_demo.settings import Settings
 from spork_demo.trace import Event
@@ -102,6 +113,7 @@ class Lane:
             self._settings,
             self._generator,
             self._scheduler(),
+            mixture=self._mixture(),
             stop_ids=self._pair.stop_ids,
         )
 
@@ -111,27 +123,47 @@ class Lane:
             return send_all
         if settings.schedule != "hardware":
             return scheduler(settings)
-        halfway = len(self._run.prompt) + settings.max_new_tokens // 2
-        return scheduler(settings, self._costs.near(halfway))
+        return scheduler(settings, self._costs.near(self._halfway))
+
+    @property
+    def _halfway(self) -> int:
+        return len(self._run.prompt) + self._settings.max_new_tokens // 2
+
+    def _worth(self, plan: ForkPlan, *, drafts_blocks: bool) -> NodeBudget:
+        """How many nodes of a tree the target is sent; measured before any clock runs."""
+        if plan.shape != "tree" or not self._settings.exact:
+            return send_every_node
+        costs = self._costs.near(self._halfway)
+        return worthwhile(costs, costs.draft_seconds if drafts_blocks else 0.0)
+
+    def _counts(self) -> NgramCounts:
+        """What the settings let counts look at."""
+        kind, order = self._settings.drafter, self._settings.ngram_order
+        if kind == "recycle":
+            return NgramCounts(1, recycle=True)
+        return NgramCounts(order, self._pair.ngram_table, recycle=kind == "merged")
+
+    def _mixture(self) -> Mixture | None:
+        if self._settings.drafter != "merged":
+            return None
+        return Mixture(self._counts(), self._pair.dspark.config.mixture or MixtureConfig())
 
     def _drafter(self, plan: ForkPlan) -> Drafter:
         settings, kind = self._settings, self._settings.drafter
-        if kind == "dspark":
+        if kind == "dspark" or (kind == "merged" and self._pair.dspark is not None):
             return DSparkForks(
-                self._blocks(), plan, settings, self._generator, stop_ids=self._pair.stop_ids
-            )
-        if kind == "ngram":
-            budget = plan.budget if plan.shape == "tree" else plan.width * plan.depth
-            branch = plan.shape == "tree"
-            return NgramForks(
-                settings.ngram_order,
-                plan.width,
-                plan.depth,
-                budget,
-                branch=branch,
+                self._blocks(),
+                plan,
+                settings,
+                self._generator,
+                mixture=self._mixture(),
+                worth=self._worth(plan, drafts_blocks=True),
                 stop_ids=self._pair.stop_ids,
-                table=self._pair.ngram_table,
             )
+        if kind in ("ngram", "recycle", "merged"):
+            worth = self._worth(plan, drafts_blocks=False)
+            stop_ids = self._pair.stop_ids
+            return NgramForks(self._counts(), plan, source=kind, worth=worth, stop_ids=stop_ids)
         owns_cache = kind == "draft_model"
         model = {
             "target": lambda: self._target,

@@ -204,14 +204,16 @@ def resolve(
     *,
     has_draft_model: bool,
     has_dspark: bool = False,
+    merges: bool = False,
     layers: int | None = None,
 ) -> Settings:
     """Replace `auto` by the choice this model pair can serve, and check the others against it.
 
-    has_dspark: whether the pair has a trained DSpark drafter.
+    has_dspark: whether the pair has a trained DSpark drafter. merges: whether that drafter was
+        fitted to be merged with counts.
     layers: decoder layers of the target; `verifier_layers` above it is refused.
     """
-    drafter = _resolve_drafter(settings, has_draft_model, has_dspark)
+    drafter = _resolve_drafter(settings, has_draft_model, has_dspark, merges)
     judge = settings.judge
     if judge == "auto":
         judge = "target" if settings.rules == "exact" else "early_layers"
@@ -227,23 +229,26 @@ def resolve(
     return dataclasses.replace(settings, drafter=drafter, judge=judge)
 
 
-def _resolve_drafter(settings: Settings, has_draft_model: bool, has_dspark: bool) -> str:
+def _resolve_drafter(
+    settings: Settings, has_draft_model: bool, has_dspark: bool, merges: bool
+) -> str:
+    own = "merged" if merges else "dspark"
     if settings.method == "dspark" and settings.rules == "exact":
         if not has_dspark:
             raise SettingsError(
                 "Exact DSpark needs its own trained drafter, which this model pair does not have; "
                 "choose rules article, or spork or speculative with rules exact."
             )
-        if settings.drafter not in ("auto", "dspark"):
+        if settings.drafter not in ("auto", "dspark", "merged"):
             raise SettingsError(
-                "Exact DSpark drafts with its own drafter; choose drafter dspark, or method "
-                "speculative for another one."
+                "Exact DSpark drafts with its own drafter; choose drafter dspark or merged, or "
+                "method speculative for another one."
             )
-        return "dspark"
+        return own if settings.drafter == "auto" else settings.drafter
     if settings.drafter != "auto":
         return settings.drafter
     if settings.method == "spork" and settings.rules == "article":
         return "target"
     if settings.method == "spork" or not has_draft_model:
-        return "ngram"
+        return "merged" if settings.method == "spork" and merges else "ngram"
     return "draft_model"

@@ -3,7 +3,8 @@
 import dataclasses
 
 from spork_demo.decoding.cost_table import CostTable
-from spork_demo.decoding.drafters.dspark import Blocks, DSparkChain
+from spork_demo.decoding.drafters.blocks import Blocks
+from spork_demo.decoding.drafters.dspark import DSparkChain
 from spork_demo.decoding.schedule import send_all
 from spork_demo.decoding.verified import exact_rule, verified
 from spork_demo.lanes import Lane

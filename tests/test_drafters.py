@@ -6,10 +6,13 @@ import math
 import pytest
 import torch
 
+from spork_demo.decoding.cost_table import CostTable
+from spork_demo.decoding.drafters.counts import NgramCounts, likeliest
 from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
-from spork_demo.decoding.drafters.ngram import LEAST_JOINT, NgramCounts, NgramForks
+from spork_demo.decoding.drafters.ngram import NgramForks
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.judges import FirstTokenJudge, ModelJudge
+from spork_demo.decoding.schedule import send_every_node, worthwhile
 from spork_demo.decoding.verify import confidence_thresholds
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.settings import Settings
@@ -24,18 +27,50 @@ def test_ngram_probabilities_by_hand():
     counts.add([1, 2, 3, 1, 2, 4, 9, 2, 3], 0)
     # after "1 2": 3 once, 4 once -> N = 2, T = 2: half the mass, split evenly
     # after "2": 3 twice, 4 once -> N = 3, T = 2: of the other half 3/5, by 2 to 1
-    assert counts.next([1, 2], 5) == [
-        (3, pytest.approx(0.25 + 0.5 * 2 / 5)),
-        (4, pytest.approx(0.25 + 0.5 * 1 / 5)),
-    ]
+    assert counts.forecast([1, 2]) == {
+        3: (pytest.approx(0.25 + 0.5 * 2 / 5), "context"),
+        4: (pytest.approx(0.25 + 0.5 * 1 / 5), "context"),
+    }
 
 
 def test_an_unseen_context_backs_off_and_an_unseen_token_gives_nothing():
     counts = NgramCounts(order=3)
     counts.add([1, 2, 3], 0)
-    assert [token for token, _ in counts.next([7, 2], 5)] == [3]
-    assert counts.next([8], 5) == []
-    assert counts.next([], 5) == []
+    assert list(counts.forecast([7, 2])) == [3]
+    assert counts.forecast([8]) == {}
+    assert counts.forecast([]) == {}
+
+
+def test_recycled_candidates_share_what_the_counts_leave_open():
+    counts = NgramCounts(order=2, recycle=True)
+    counts.add([1, 2], 0)
+    logits = torch.log(torch.tensor([[0.1, 0.1, 0.5, 0.3], [0.25, 0.25, 0.25, 0.25]]))
+    counts.note([1, 3], logits)
+    forecast = counts.forecast([1])
+    # "1": 2 once -> half the mass; the other half as the target's own distribution
+    assert forecast[2] == (pytest.approx(0.5 + 0.5 * 0.5), "context")
+    assert forecast[3] == (pytest.approx(0.5 * 0.3), "recycled")
+    assert sum(p for p, _ in forecast.values()) == pytest.approx(1.0)
+    counts.note([1], torch.log(torch.tensor([[0.7, 0.1, 0.1, 0.1]])))
+    assert counts.forecast([1])[0] == (pytest.approx(0.5 * 0.7), "recycled")
+    assert [token for token, _, _ in likeliest(counts.forecast([1]), 2)] == [2, 0]
+
+
+def test_refused_drafts_teach_the_recycler_too():
+    """What the target said behind a drafted token it refused is a candidate later on."""
+    settings = Settings(method="spork", drafter="recycle", node_budget=8, max_new_tokens=24)
+    trace = run_lane(tiny_pair(TARGET), settings, PROMPT)
+    assert list(trace.ids) == naive_greedy(TARGET, PROMPT, 24)
+    assert {node.source for round_ in trace.rounds for node in round_.nodes} == {"recycled"}
+    assert sum(round_.accepted for round_ in trace.rounds) > 0
+
+
+def test_without_a_network_merged_is_counts_and_recycled():
+    settings = Settings(method="spork", drafter="merged", node_budget=8, max_new_tokens=24)
+    trace = run_lane(tiny_pair(TARGET), settings, PROMPT)
+    assert list(trace.ids) == naive_greedy(TARGET, PROMPT, 24)
+    sources = {node.source for round_ in trace.rounds for node in round_.nodes}
+    assert sources == {"context", "recycled"}
 
 
 def test_counting_in_pieces_is_counting_at_once():
@@ -47,8 +82,11 @@ def test_counting_in_pieces_is_counting_at_once():
     assert whole._followers == pieces._followers
 
 
-def ngram(tokens, *, width=3, depth=3, budget=12, branch=True, limit=99) -> Proposal:
-    drafter = NgramForks(4, width, depth, budget, branch=branch)
+def ngram(
+    tokens, *, width=3, depth=3, budget=12, branch=True, limit=99, worth=send_every_node
+) -> Proposal:
+    plan = ForkPlan(width, depth, "tree" if branch else "forks", budget)
+    drafter = NgramForks(NgramCounts(4), plan, worth=worth)
     drafter.observe(tokens, None)
     return drafter.propose(tokens, limit)
 
@@ -69,10 +107,19 @@ def test_the_ngram_tree_keeps_the_most_probable_nodes():
         assert kept == pytest.approx(best[:budget])
 
 
-def test_a_tree_leaves_out_what_costs_more_than_it_brings():
-    proposal = ngram(REPETITIVE, width=8, depth=8, budget=128)
-    assert all(joint(proposal, n) >= LEAST_JOINT for n in range(len(proposal.tokens)))
-    plain = ngram(list(range(1, 40)) * 2 + [1] + [9, 8] * 30 + [1], branch=False, depth=8)
+def test_a_tree_sends_as_many_nodes_as_pay_on_the_measured_curve():
+    whole = ngram(REPETITIVE, width=8, depth=8, budget=128)
+    joints = [joint(whole, n) for n in range(len(whole.tokens))]
+    assert joints == sorted(joints, reverse=True)
+    for rise in (0.001, 0.05, 0.3, 5.0):
+        costs = CostTable(64, 0.0, tuple(1.0 + rise * n for n in range(len(joints) + 1)))
+        sent = ngram(REPETITIVE, width=8, depth=8, budget=128, worth=worthwhile(costs))
+        rates = [(1 + sum(joints[:n])) / costs.call_seconds[n] for n in range(len(joints) + 1)]
+        assert len(sent.tokens) == rates.index(max(rates))
+        assert sent.tokens == whole.tokens[: len(sent.tokens)]
+    plain = ngram(
+        list(range(1, 40)) * 2 + [1] + [9, 8] * 30 + [1], branch=False, depth=8, budget=24
+    )
     assert max(len(plain.path(n)) for n in range(len(plain.tokens))) == 8
 
 

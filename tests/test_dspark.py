@@ -6,7 +6,8 @@ import dataclasses
 import pytest
 import torch
 
-from spork_demo.decoding.drafters.dspark import Blocks, DSparkChain
+from spork_demo.decoding.drafters.blocks import Blocks
+from spork_demo.decoding.drafters.dspark import DSparkChain
 from spork_demo.decoding.schedule import scheduler, send_all
 from spork_demo.metrics import measure, prefix_survival
 from spork_demo.models.cached_model import CachedModel

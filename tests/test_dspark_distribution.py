@@ -13,7 +13,8 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from spork_demo.decoding.drafters.dspark import Block, Blocks, DSparkChain, DSparkForks
+from spork_demo.decoding.drafters.blocks import Block, Blocks
+from spork_demo.decoding.drafters.dspark import DSparkChain, DSparkForks
 from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.schedule import hardware_lengths, send_all, threshold_length

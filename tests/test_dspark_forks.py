@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from spork_demo.decoding.drafters.dspark import Blocks, DSparkForks
+from spork_demo.decoding.drafters.blocks import Blocks
+from spork_demo.decoding.drafters.dspark import DSparkForks
 from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.settings import Settings

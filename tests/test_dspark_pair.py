@@ -104,7 +104,7 @@ def test_an_engine_with_a_drafter_runs_exact_dspark_and_measures_once(checkpoint
         (table,) = tables
         assert len(table) == 5
         assert list(table) == sorted(table)
-        assert engine.costs.near(11).call_seconds == table
+        assert engine.costs.near(11).call_seconds[:5] == table
 
 
 def test_the_command_line_takes_a_drafter_beside_a_target(checkpoints, capsys):

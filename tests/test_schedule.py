@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spork_demo.decoding.calibration import calibration_error, fit_temperatures, scaled
-from spork_demo.decoding.cost_table import BANDS, CostTable, CostTables, measure_costs
+from spork_demo.decoding.cost_table import CostTable
+from spork_demo.decoding.measured_costs import BANDS, ROWS, CostTables, measure_costs
 from spork_demo.decoding.schedule import (
     hardware_lengths,
     prefix_survival,
@@ -183,12 +184,25 @@ def test_costs_are_medians_of_calls_that_take_turns_and_never_fall():
     table = measure_costs(dspark_pair(), 20, now=lambda: float(next(ticks)))
     assert table.context == 20
     assert table.draft_seconds == 1.0
-    assert table.call_seconds == (1.0,) * 5  # block of 4: one to five rows, a tick each
+    assert table.call_seconds == (1.0,) * ROWS[-1]  # a tick each
     assert table.steps_per_second(3) == 0.5
 
 
+def test_rows_between_and_beyond_the_measured_ones_are_linear():
+    from spork_demo.decoding.measured_costs import _every_row
+
+    seconds = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 11.0, 15.0, 23.0]
+    curve = _every_row(seconds)
+    assert len(curve) == ROWS[-1]
+    assert [curve[rows - 1] for rows in ROWS] == pytest.approx(seconds)
+    assert curve[10 - 1] == pytest.approx(9.0)
+    table = CostTable(64, 0.0, tuple(curve))
+    assert table.seconds(12) == pytest.approx(10.0)
+    assert table.seconds(40) > table.seconds(33) > table.seconds(32)
+
+
 def test_a_longer_call_measured_faster_caps_the_shorter_one():
-    from spork_demo.decoding.cost_table import _never_falling
+    from spork_demo.decoding.measured_costs import _never_falling
 
     assert _never_falling([3.0, 2.0, 4.0, 3.5, 5.0]) == [2.0, 2.0, 3.5, 3.5, 5.0]
 
@@ -200,10 +214,10 @@ def test_a_pair_is_measured_once_for_each_band_of_context(monkeypatch):
         asked.append(context)
         return CostTable(context, 1.0, (1.0,))
 
-    monkeypatch.setattr("spork_demo.decoding.cost_table.measure_costs", measured)
+    monkeypatch.setattr("spork_demo.decoding.measured_costs.measure_costs", measured)
     tables = CostTables(dspark_pair())
     contexts = [tables.near(length).context for length in (3, 64, 150, 200, 250, 9000)]
-    # the pair holds 256 tokens, a block of 4 and the anchor
-    assert contexts == [64, 64, 64, 251, 251, 251]
-    assert asked == [64, 251]
+    # the pair holds 256 tokens, the longest call and the anchor
+    assert contexts == [64, 64, 64, 223, 223, 223]
+    assert asked == [64, 223]
     assert sorted(BANDS) == list(BANDS)

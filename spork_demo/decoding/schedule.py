@@ -22,6 +22,9 @@ STAIR = 1.03
 Scheduler = Callable[[Sequence[float]], tuple[int, Scheduling]]
 """From the confidences of a block to how many of its drafts are sent, and why."""
 
+NodeBudget = Callable[[Sequence[float]], int]
+"""From the joint probabilities of a tree's nodes, highest first, to how many of them are sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
@@ -122,6 +125,30 @@ def send_all(confidences: Sequence[float]) -> tuple[int, Scheduling]:
     return len(confidences), Scheduling("full", prefix_survival(confidences))
 
 
+def worthwhile(costs: CostTable, draft_seconds: float = 0.0) -> NodeBudget:
+    """As many nodes as make the most expected tokens a second on the measured cost curve.
+
+    For chosen nodes only. That none of them was drawn at random is what allows looking at all
+    sizes before deciding: the decision depends on nothing a drafted token could tell.
+    """
+
+    def nodes(joints: Sequence[float]) -> int:
+        expected, best, most = 1.0, 0, 1.0 / (draft_seconds + costs.seconds(1))
+        for count, joint in enumerate(joints, start=1):
+            expected += joint
+            rate = expected / (draft_seconds + costs.seconds(1 + count))
+            if rate > most:
+                best, most = count, rate
+        return best
+
+    return nodes
+
+
+def send_every_node(joints: Sequence[float]) -> int:
+    """The whole tree."""
+    return len(joints)
+
+
 def _by_threshold(confidences: Sequence[float], threshold: float) -> tuple[int, Scheduling]:
     why = Scheduling("threshold", prefix_survival(confidences), threshold=threshold)
     return threshold_length(confidences, threshold), why
@@ -134,6 +161,6 @@ def _by_hardware(confidences: Sequence[float], costs: CostTable) -> tuple[int, S
         prefix_survival(confidences),
         throughputs=decided.throughputs,
         hopes=decided.hopes,
-        call_seconds=costs.call_seconds,
+        call_seconds=costs.call_seconds[: len(confidences) + 1],
         draft_seconds=costs.draft_seconds,
     )

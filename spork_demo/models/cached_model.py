@@ -83,12 +83,14 @@ class RowLayer(DynamicLayer):
 class Scores:
     """What one call said. start: cache length before it; logits: [tokens fed, vocabulary] float32
     (only the last row for a prefill); features: layer index -> [tokens fed, hidden size], the
-    output of that decoder layer before any final norm, for every token fed.
+    output of that decoder layer before any final norm, for every token fed. tokens: what was fed,
+    one a row of the logits.
     """
 
     start: int
     logits: Tensor
     features: dict[int, Tensor] = field(default_factory=dict)
+    tokens: tuple[int, ...] = ()
 
     def committed(self, rows: Sequence[int]) -> "Scores":
         """These scores with the features of the rows that were committed, and of no others."""
@@ -178,7 +180,8 @@ class CachedModel:
                 logits_to_keep=1 if last_only else 0,
             )
         self.calls += 1
-        return Scores(start, output.logits[0, :, : self.vocab_size].float(), seen)
+        logits = output.logits[0, :, : self.vocab_size].float()
+        return Scores(start, logits, seen, tuple(tokens[-1:] if last_only else tokens))
 
     @torch.inference_mode()
     def commit(self, rows: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from spork_demo.models.dspark_config import DSparkConfig
+from spork_demo.models.dspark_config import DSparkConfig, MixtureConfig
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers
 from spork_demo.models.progress import ModelUnavailable
@@ -146,11 +146,23 @@ def parse_config(plain: Any, tensors: Mapping[str, Tensor], label: str) -> DSpar
                 float(t) for t in plain.get("confidence_temperatures", ())
             ),
             draft_rows=int(plain.get("draft_vocab_size") or 0),
+            mixture=_mixture(plain.get("mixture")),
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ModelUnavailable(
             f"The config of the DSpark checkpoint {label} lacks a value or has a wrong one."
         ) from error
+
+
+def _mixture(plain: Any) -> MixtureConfig | None:
+    if plain is None:
+        return None
+    constant, own, best = (float(each) for each in plain["confidence"])
+    return MixtureConfig(
+        weight=float(plain["weight"]),
+        confidence=(constant, own, best),
+        temperatures=tuple(float(t) for t in plain["temperatures"]),
+    )
 
 
 def _check_kind(plain: Mapping[str, Any], label: str) -> None:
@@ -185,15 +197,18 @@ def _check_fit(config: DSparkConfig, target: PreTrainedModel, label: str) -> Non
     if not taps or list(taps) != sorted(set(taps)) or not 0 <= taps[0] <= taps[-1] < layers - 1:
         # the last layer's output is only defined up to the final norm
         raise ModelUnavailable(f"{label} reads target layers that cannot be read.")
-    temperatures = config.confidence_temperatures
+    mixture = config.mixture or MixtureConfig()
+    temperatures = config.confidence_temperatures, mixture.temperatures
     fits = (
         config.block_size >= 1
         and config.layers >= 1
         and 0 <= config.mask_token < config.vocab_rows
         and config.head_size % 2 == 0
         and config.heads % config.kv_heads == 0
-        and len(temperatures) in (0, config.block_size)
-        and all(math.isfinite(t) and t > 0 for t in temperatures)
+        and all(len(each) in (0, config.block_size) for each in temperatures)
+        and all(math.isfinite(t) and t > 0 for each in temperatures for t in each)
+        and 0 <= mixture.weight <= 1
+        and all(math.isfinite(each) for each in mixture.confidence)
     )
     if not fits:
         raise ModelUnavailable(f"The config of the DSpark checkpoint {label} contradicts itself.")

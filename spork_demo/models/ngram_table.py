@@ -1,8 +1,9 @@
 """A static table of what followed what in text the target itself wrote.
 
-For each context of 1 to 3 tokens the most frequent followers with their counts. Contexts are
-packed into one integer of 16 bits a token and kept sorted, so a look-up is a binary search and
-the whole table is five arrays in one npz file.
+For each context of 1 to 3 tokens the most frequent followers with their counts. Where the target's
+distributions were kept, each place counts for all its likely tokens by their probabilities, not
+only for the one that was taken. Contexts are packed into one integer of 16 bits a token and kept
+sorted, so a look-up is a binary search and the whole table is five arrays in one npz file.
 """
 
 import zipfile
@@ -15,7 +16,12 @@ import numpy as np
 
 TOKEN_BITS = 16
 LONGEST_CONTEXT = 3
-FORMAT = 1
+FORMAT = 2
+GRAIN = 8
+"""Counts are stored in eighths."""
+
+Shares = Sequence[tuple[int, float]]
+"""What one place counts for: tokens with their probabilities."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +31,9 @@ class NgramTable:
     vocab_size: of the tokenizer whose ids these are.
     contexts: [contexts] uint64, packed and sorted.
     starts: [contexts + 1], followers of context n are starts[n] .. starts[n + 1].
-    tokens, counts: [followers] uint16.
-    totals: [contexts, 2], everything that followed before pruning: occurrences, different tokens.
+    tokens: [followers] uint16. counts: [followers] uint16, in eighths.
+    totals: [contexts, 2] float32, everything that followed before pruning: occurrences, different
+        tokens.
     """
 
     vocab_size: int
@@ -39,7 +46,7 @@ class NgramTable:
     def __len__(self) -> int:
         return len(self.contexts)
 
-    def followers(self, context: Sequence[int]) -> tuple[list[tuple[int, int]], int, int]:
+    def followers(self, context: Sequence[int]) -> tuple[list[tuple[int, float]], float, float]:
         """Kept (token, count) pairs after `context`, all occurrences, and all different tokens
         before pruning. Empty for a context of 0 or more than 3 tokens or one never seen.
         """
@@ -50,7 +57,8 @@ class NgramTable:
         if place == len(self.contexts) or self.contexts[place] != key:
             return [], 0, 0
         span = slice(int(self.starts[place]), int(self.starts[place + 1]))
-        pairs = zip(self.tokens[span].tolist(), self.counts[span].tolist(), strict=True)
+        counts = (self.counts[span] / GRAIN).tolist()
+        pairs = zip(self.tokens[span].tolist(), counts, strict=True)
         occurrences, different = self.totals[place].tolist()
         return list(pairs), occurrences, different
 
@@ -81,13 +89,14 @@ class NgramTable:
     @classmethod
     def count(
         cls,
-        texts: Iterable[tuple[Sequence[int], int]],
+        texts: Iterable[tuple[Sequence[int], int, Sequence[Shares] | None]],
         vocab_size: int,
         *,
         keep: Sequence[int] = (8, 6, 4),
         least: Sequence[int] = (2, 2, 2),
     ) -> "NgramTable":
-        """Count texts: (ids, where counting starts; what stands before is only context).
+        """Count texts: (ids, where counting starts; what stands before is only context; what each
+        place counts for, None for the token that stands there).
 
         keep: most followers kept for contexts of 1, 2, 3 tokens. least: how often a context of
         each length must have been seen to be kept at all.
@@ -95,26 +104,37 @@ class NgramTable:
         followers: list[defaultdict[int, Counter[int]]] = [
             defaultdict(Counter) for _ in range(LONGEST_CONTEXT)
         ]
-        for ids, start in texts:
+        seen: list[Counter[int]] = [Counter() for _ in range(LONGEST_CONTEXT)]
+        for ids, start, shares in texts:
             for place in range(max(1, start), len(ids)):
+                said = shares[place - start] if shares else ((ids[place], 1.0),)
                 for size in range(1, min(LONGEST_CONTEXT, place) + 1):
-                    followers[size - 1][pack(ids[place - size : place])][ids[place]] += 1
+                    key = pack(ids[place - size : place])
+                    seen[size - 1][key] += 1
+                    counter = followers[size - 1][key]
+                    for token, share in said:
+                        counter[token] += share
         rows = [
             (key, counter, keep[size])
             for size in range(LONGEST_CONTEXT)
             for key, counter in followers[size].items()
-            if counter.total() >= least[size]
+            if seen[size][key] >= least[size]
         ]
         rows.sort(key=lambda row: row[0])
-        kept = [counter.most_common(most) for _, counter, most in rows]
+        kept = [
+            [(token, count) for token, count in counter.most_common(most) if count * GRAIN >= 1]
+            for _, counter, most in rows
+        ]
         limit = np.iinfo(np.uint16).max
         return cls(
             vocab_size,
             contexts=np.array([key for key, _, _ in rows], dtype=np.uint64),
             starts=np.cumsum([0, *map(len, kept)]).astype(np.uint32),
             tokens=np.array([t for pairs in kept for t, _ in pairs], dtype=np.uint16),
-            counts=np.array([min(c, limit) for pairs in kept for _, c in pairs], dtype=np.uint16),
-            totals=np.array([(c.total(), len(c)) for _, c, _ in rows], dtype=np.uint32),
+            counts=np.array(
+                [min(round(c * GRAIN), limit) for pairs in kept for _, c in pairs], dtype=np.uint16
+            ),
+            totals=np.array([(c.total(), len(c)) for _, c, _ in rows], dtype=np.float32),
         )
 
 

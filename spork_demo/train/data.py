@@ -101,6 +101,7 @@ def make_answers(
         for start in range(0, len(group), BATCH)
     ]
     random.Random(SEED).shuffle(batches)  # a part of the whole is to be like the whole
+    batches.sort(key=lambda each: len(each[1]) < BATCH)  # whole batches first: they are fast
     number = len(list(folder.glob("*.jsonl")))
     for done, (sampled, batch) in enumerate(batches, start=1):
         encoded = [ids for _, ids in batch]

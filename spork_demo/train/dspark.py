@@ -127,7 +127,7 @@ class DSparkLoss:
         loss = (weights * each).sum() / (weights.sum() + 1e-6)
         slot = torch.arange(blocks.weights.shape[1]).remainder(self._network.config.block_size)
         slot = slot.expand_as(blocks.weights).flatten()[kept]
-        figures = {"loss": float(loss)} | {
+        figures = {"loss": float(loss.detach())} | {
             f"accept@{k + 1}": float(agreed.detach()[slot == k].mean())
             for k in range(self._network.config.block_size)
         }

@@ -9,17 +9,41 @@ from pathlib import Path
 
 from spork_demo.decoding.drafters.ngram import NgramForks
 from spork_demo.decoding.drafters.proposal import Proposal
-from spork_demo.models.ngram_table import NgramTable
-from spork_demo.train.data import Answer
+from spork_demo.models.ngram_table import NgramTable, Shares
+from spork_demo.train.data import Answer, Lesson
+
+LEAST_SHARE = 0.02
+"""Tokens the target gave less than this are not counted."""
 
 
-def build_table(answers: Iterable[Answer], vocab_size: int, path: Path) -> NgramTable:
-    """Count every answer, its prompt as context only, and save the table at `path`."""
-    texts = (([*answer.prompt_ids, *answer.ids], len(answer.prompt_ids)) for answer in answers)
+def build_table(
+    answers: Iterable[Answer], lessons: Iterable[Lesson], vocab_size: int, path: Path
+) -> NgramTable:
+    """Count every answer, its prompt as context only, and save the table at `path`.
+
+    lessons: answers whose distributions were kept; they are not counted a second time.
+    """
+    texts, taught = [], set()
+    for lesson in lessons:
+        taught.add(lesson.answer)
+        texts.append((*_text(lesson.answer), _shares(lesson)))
+    texts += [(*_text(answer), None) for answer in answers if answer not in taught]
     table = NgramTable.count(texts, vocab_size)
     path.parent.mkdir(parents=True, exist_ok=True)
     table.save(path)
     return table
+
+
+def _text(answer: Answer) -> tuple[list[int], int]:
+    return [*answer.prompt_ids, *answer.ids], len(answer.prompt_ids)
+
+
+def _shares(lesson: Lesson) -> list[Shares]:
+    pairs = zip(lesson.likeliest.tolist(), lesson.chances.tolist(), strict=True)
+    return [
+        [(token, p) for token, p in zip(ids, chances, strict=True) if p >= LEAST_SHARE]
+        for ids, chances in pairs
+    ]
 
 
 def accepted_length(drafter: NgramForks, answer: Answer, new_tokens: int) -> tuple[int, int]:

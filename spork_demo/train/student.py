@@ -38,7 +38,8 @@ class StudentLoss:
         share = ENTROPY_AT_FIRST + (ENTROPY_AT_LAST - ENTROPY_AT_FIRST) * done
         loss = (share * entropy + (1 - share) * 2 * (1 - agreed)).mean()
         best = (rows[:, 0] == logits.argmax(dim=-1)).float().mean()
-        return loss, {"loss": float(loss), "accept": float(agreed.mean()), "top1": float(best)}
+        figures = {"loss": loss.detach(), "accept": agreed.detach().mean(), "top1": best}
+        return loss, {name: float(figure) for name, figure in figures.items()}
 
 
 def copy_layers(student: LlamaForCausalLM, target: nn.Module, layers: list[int]) -> None:

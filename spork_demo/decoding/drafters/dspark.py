@@ -1,114 +1,64 @@
 """DSpark as a drafter: a chain of which a prefix is scheduled, and forks for SPORK.
 
-DFlash feeds anchor + masks and predicts at the masks; DSpark predicts at the anchor's slot too,
-so a block of B inputs drafts B tokens. The trained block is always run whole, shorter drafts take
-its first slots: more slots, or fewer, would change what every slot predicts.
+Either can be mixed with counts: the sequential head of DSpark may be any function of the tokens
+already drafted, and a backoff n-gram is one.
 """
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from spork_demo.decoding.calibration import scaled
+from spork_demo.decoding.drafters.blocks import Block, Blocks
+from spork_demo.decoding.drafters.mixture import Mixture, Part
 from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Proposal
-from spork_demo.decoding.sampling import distribution, draw
+from spork_demo.decoding.sampling import draw
+from spork_demo.decoding.schedule import NodeBudget, Scheduler, send_every_node
 from spork_demo.models.cached_model import Scores
-from spork_demo.models.dspark_context import Context
-from spork_demo.models.dspark_network import DSparkNetwork
-from spork_demo.settings import Settings
-from spork_demo.trace import Scheduling
+from spork_demo.settings import KNOBS, Settings
 
 SOURCE = "dspark"
+CONTEXT = KNOBS["ngram_order"].high - 1
+"""Tokens of context that any counts look at."""
 
 
-class Blocks:
-    """Runs the network for one lane and keeps its context in step with the target's cache.
+class _BlockDrafter:
+    """What both drafters are made of: blocks, settings, a generator, maybe a mixture."""
 
-    Between rounds the context holds, once the rows observed since are added, what the target's
-    cache holds: every committed token except the anchor.
-    """
+    def __init__(
+        self,
+        blocks: Blocks,
+        settings: Settings,
+        generator: torch.Generator,
+        *,
+        mixture: Mixture | None = None,
+        stop_ids: frozenset[int] = frozenset(),
+    ) -> None:
+        self.features = blocks.features
+        self._blocks = blocks
+        self._settings = settings
+        self._generator = generator
+        self._mixture = mixture
+        self._stop_ids = stop_ids
 
-    def __init__(self, network: DSparkNetwork, vocab_size: int) -> None:
-        self.network = network
-        self.features = network.config.feature_layers
-        self.context = Context(network)
-        self.calls = 0
-        self._vocab_size = vocab_size
-        self._waiting: list[Tensor] = []
+    def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
+        self._blocks.observe(scores)
+        if self._mixture is not None:
+            self._mixture.observe(tokens, scores)
 
-    def observe(self, scores: Scores | None) -> None:
-        """Take over the features of the rows committed in the target's last call."""
-        if scores is None or not scores.features:
-            return
-        device, dtype = self.network.device, self.network.dtype
-        rows = [scores.features[layer].to(device, dtype) for layer in self.features]
-        self._waiting.append(torch.cat(rows, dim=-1))
-
-    def run(self, tokens: Sequence[int], limit: int) -> "Block | None":
-        """A block behind `tokens`, whose last is the anchor; None where there is no room for one.
-
-        Raises ValueError when the features of a committed token were never observed: attending to
-        a context with a hole would only show in what is accepted.
-        """
-        config = self.network.config
-        if limit < 1 or len(tokens) - 1 + config.block_size > config.max_positions:
-            return None
-        for rows in self._waiting:
-            self.context.append(rows)
-        self._waiting.clear()
-        if self.context.length != len(tokens) - 1:
-            raise ValueError("The DSpark drafter was not told of every committed token.")
-        self.calls += 1
-        hidden = self.context.block(tokens[-1])
-        return Block(
-            self.network, hidden, self.network.base_logits(hidden), tokens[-1], self._vocab_size
-        )
+    def _part(self, block: Block, logits: Tensor, context: Sequence[int]) -> Part:
+        """What the network, or the mixture, says about the token after `context`."""
+        if self._mixture is None:
+            return Part(block, logits)
+        return self._mixture.part(block, logits, context)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One run of the network: what each slot predicts, given the token in front of it."""
-
-    network: DSparkNetwork
-    hidden: Tensor  # [slots, hidden size]
-    base: Tensor  # [slots, vocabulary rows]
-    anchor: int
-    vocab_size: int
-
-    def slot(self, slot: int, previous: int, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of a slot behind `previous`, and the sequential head's next state.
-
-        [vocabulary], or [draft rows] for a drafter that speaks a selection of it only.
-        """
-        logits, state = self.network.corrected(
-            self.hidden[slot], self.base[slot], self._one(previous), state
-        )
-        return logits[: self.vocab_size], state
-
-    def token(self, row: int) -> int:
-        """The token a row of the logits stands for."""
-        return int(self.network.draft_ids[row]) if self.network.config.draft_rows else row
-
-    def spread(self, q: Tensor) -> Tensor:
-        """A distribution over rows as one over the vocabulary [vocabulary]."""
-        if not self.network.config.draft_rows:
-            return q
-        return q.new_zeros(self.vocab_size).index_copy_(0, self.network.draft_ids, q)
-
-    def confidence(self, slot: int, previous: int) -> Tensor | None:
-        """The confidence logit of a slot; it does not depend on the slot's own token."""
-        return self.network.confidence_logit(self.hidden[slot], self._one(previous))
-
-    def _one(self, token: int) -> Tensor:
-        return torch.tensor(token, device=self.hidden.device)
-
-
-class DSparkChain:
+class DSparkChain(_BlockDrafter):
     """Drafts one chain a block, left to right, and lets `schedule` decide how much of it is sent.
 
     Above temperature 0 each token is drawn from the very q that is kept for the ratio; at 0 it is
@@ -121,19 +71,13 @@ class DSparkChain:
         blocks: Blocks,
         settings: Settings,
         generator: torch.Generator,
-        schedule: Callable[[Sequence[float]], tuple[int, Scheduling]],
+        schedule: Scheduler,
         *,
+        mixture: Mixture | None = None,
         stop_ids: frozenset[int] = frozenset(),
     ) -> None:
-        self.features = blocks.features
-        self._blocks = blocks
-        self._settings = settings
-        self._generator = generator
+        super().__init__(blocks, settings, generator, mixture=mixture, stop_ids=stop_ids)
         self._schedule = schedule
-        self._stop_ids = stop_ids
-
-    def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
-        self._blocks.observe(scores)
 
     @torch.inference_mode()
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
@@ -141,13 +85,18 @@ class DSparkChain:
         if block is None:
             return Proposal(source=SOURCE)
         config = block.network.config
-        chain = self._draw(block, min(limit, self._settings.draft_length, config.block_size))
+        chain = self._draw(
+            block, tokens, min(limit, self._settings.draft_length, config.block_size)
+        )
         count = len(chain.tokens)
         confidences, as_trained = [], []
         scheduled, scheduling = None, None
         if chain.logits:
             raw = torch.stack(chain.logits)
-            confidences = scaled(raw, config.confidence_temperatures).tolist()
+            temperatures = config.confidence_temperatures
+            if self._mixture is not None:
+                temperatures = self._mixture.config.temperatures
+            confidences = scaled(raw, temperatures).tolist()
             as_trained = raw.sigmoid().tolist()
             scheduled, scheduling = self._schedule(confidences)
         return Proposal(
@@ -156,30 +105,36 @@ class DSparkChain:
             probabilities=tuple(chain.probabilities),
             sampled_from=tuple(chain.sampled_from),
             source=SOURCE,
+            sources=tuple(chain.sources),
             confidences=tuple(confidences),
             raw_confidences=tuple(as_trained),
             scheduled=scheduled,
             scheduling=scheduling,
         )
 
-    def _draw(self, block: Block, length: int) -> "_Chain":
-        chain, state, previous = _Chain(), block.network.first_state(), block.anchor
+    def _draw(self, block: Block, tokens: Sequence[int], length: int) -> "_Chain":
+        chain, state, context = _Chain(), block.network.first_state(), list(tokens[-CONTEXT:])
         for slot in range(length):
-            confidence = block.confidence(slot, previous)
+            confidence = block.confidence(slot, context[-1])
+            logits, state = block.slot(slot, context[-1], state)
+            part = self._part(block, logits, context)
             if confidence is not None:
+                if self._mixture is not None:
+                    confidence = self._mixture.confidence(confidence, part)
                 chain.logits.append(confidence)
-            logits, state = block.slot(slot, previous, state)
             if self._settings.greedy:
-                previous, q = int(logits.argmax()), None
-                probability = float(logits.softmax(dim=-1)[previous])
+                token, probability, source = part.likeliest(1)[0]
+                q = None
             else:
-                q = distribution(logits[None], self._settings)[0]
-                previous = draw(q, self._generator)
-                probability = float(q[previous])
-            chain.tokens.append(previous)
+                q = part.distribution(self._settings)
+                token = draw(q, self._generator)
+                probability, source = float(q[token]), part.source(token, q)
+            chain.tokens.append(token)
             chain.probabilities.append(probability)
             chain.sampled_from.append(q)
-            if previous in self._stop_ids:
+            chain.sources.append(source)
+            context.append(token)
+            if token in self._stop_ids:
                 break
         return chain
 
@@ -189,6 +144,7 @@ class _Chain:
     tokens: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
     sampled_from: list[Tensor | None] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
     logits: list[Tensor] = field(default_factory=list)
 
 
@@ -197,20 +153,25 @@ class _Candidate:
     """A node that may join the tree. `token` is None where it is drawn only when it does."""
 
     parent: int
+    context: tuple[int, ...]
     slot: int
     token: int | None
-    q: Tensor
+    probability: float
     joint: float
+    source: str
+    part: Part
+    q: Tensor | None
     state: Tensor
 
 
-class DSparkForks:
+class DSparkForks(_BlockDrafter):
     """Forks from one block: the most probable tokens of each slot behind each kept node.
 
-    The tree grows best-first by joint draft probability under the plan's budget. With
-    `sample_rest` the tokens behind the first are drawn instead: such a node takes its place in
-    the queue, and joins the tree, before its token is drawn, because a choice among drawn tokens
-    would leave them distributed otherwise than the q that is kept with them.
+    The tree grows best-first by joint draft probability under the plan's budget, and `worth` says
+    how many of its nodes are worth a row of the target's call. With `sample_rest` the tokens
+    behind the first are drawn instead: such a node takes its place in the queue, and joins the
+    tree, before its token is drawn, because a choice among drawn tokens would leave them
+    distributed otherwise than the q that is kept with them.
     """
 
     def __init__(
@@ -220,66 +181,93 @@ class DSparkForks:
         settings: Settings,
         generator: torch.Generator,
         *,
+        mixture: Mixture | None = None,
+        worth: NodeBudget = send_every_node,
         stop_ids: frozenset[int] = frozenset(),
     ) -> None:
-        self.features = blocks.features
-        self._blocks = blocks
+        super().__init__(blocks, settings, generator, mixture=mixture, stop_ids=stop_ids)
         self._plan = plan
-        self._settings = settings
-        self._generator = generator
-        self._stop_ids = stop_ids
-
-    def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
-        self._blocks.observe(scores)
+        self._worth = worth
 
     @torch.inference_mode()
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
         block = self._blocks.run(tokens, limit)
         if block is None:
             return Proposal(source=SOURCE)
-        depth = min(limit, self._plan.depth, block.network.config.block_size)
-        tree = self._plan.shape == "tree"
-        budget = self._plan.budget if tree else self._plan.width * depth
-        order = itertools.count()
-        grown: list[tuple[int, _Candidate, float]] = []
-        waiting = [
-            (-one.joint, next(order), one)
-            for one in self._children(block, -1, 0, block.anchor, 1.0, block.network.first_state())
-        ]
-        heapq.heapify(waiting)
-        while waiting and len(grown) < budget:
-            _, _, node = heapq.heappop(waiting)
-            token = draw(node.q, self._generator) if node.token is None else node.token
-            probability = float(node.q[token])
-            grown.append((token, node, probability))
-            if node.slot + 1 == depth or token in self._stop_ids:
-                continue
-            joint = node.joint * (probability if node.token is None else 1.0)
-            for child in self._children(
-                block, len(grown) - 1, node.slot + 1, token, joint, node.state
-            ):
-                heapq.heappush(waiting, (-child.joint, next(order), child))
+        grown = self._grow(
+            block, tokens, min(limit, self._plan.depth, block.network.config.block_size)
+        )
+        if self._plan.shape == "tree" and all(node.q is None for node in grown):
+            grown = grown[: self._worth([node.joint for node in grown])]
         return Proposal(
-            tokens=tuple(token for token, _, _ in grown),
-            parents=tuple(node.parent for _, node, _ in grown),
-            probabilities=tuple(probability for _, _, probability in grown),
-            sampled_from=tuple(node.q if node.token is None else None for _, node, _ in grown),
+            tokens=tuple(node.token for node in grown),
+            parents=tuple(node.parent for node in grown),
+            probabilities=tuple(node.probability for node in grown),
+            sampled_from=tuple(node.q for node in grown),
             source=SOURCE,
+            sources=tuple(node.source for node in grown),
+        )
+
+    def _grow(self, block: Block, tokens: Sequence[int], depth: int) -> list[_Candidate]:
+        order = itertools.count()
+        grown: list[_Candidate] = []
+        waiting: list[tuple[float, int, _Candidate]] = []
+
+        def offer(parent: int, slot: int, context: tuple[int, ...], joint: float, state: Tensor):
+            for one in self._children(block, parent, slot, context, joint, state):
+                heapq.heappush(waiting, (-one.joint, next(order), one))
+
+        offer(-1, 0, tuple(tokens[-CONTEXT:]), 1.0, block.network.first_state())
+        while waiting and len(grown) < self._plan.nodes:
+            node = self._drawn(heapq.heappop(waiting)[2])
+            grown.append(node)
+            if node.slot + 1 < depth and node.token not in self._stop_ids:
+                behind = (*node.context, node.token)
+                offer(len(grown) - 1, node.slot + 1, behind, node.joint, node.state)
+        return grown
+
+    def _drawn(self, node: _Candidate) -> _Candidate:
+        """`node` with its token; a drawn one waited with its parent's joint probability."""
+        if node.token is not None:
+            return node
+        token = draw(node.q, self._generator)
+        probability = float(node.q[token])
+        return replace(
+            node,
+            token=token,
+            probability=probability,
+            joint=node.joint * probability,
+            source=node.part.source(token, node.q),
         )
 
     def _children(
-        self, block: Block, parent: int, slot: int, previous: int, joint: float, state: Tensor
+        self,
+        block: Block,
+        parent: int,
+        slot: int,
+        context: tuple[int, ...],
+        joint: float,
+        state: Tensor,
     ) -> list[_Candidate]:
-        """What may follow `previous`. A drawn child waits with its parent's joint probability."""
-        logits, state = block.slot(slot, previous, state)
+        """What may follow `context`, whose last token is the parent's."""
+        logits, state = block.slot(slot, context[-1], state)
+        part = self._part(block, logits, context)
         width = self._plan.width if self._plan.shape == "tree" or slot == 0 else 1
-        sample = self._plan.sample_rest if slot else self._plan.sample_first
-        if sample and not self._settings.greedy:
-            q = distribution(logits[None], self._settings)[0]
-            return [_Candidate(parent, slot, None, q, joint, state) for _ in range(width)]
-        q = logits.softmax(dim=-1)
-        top = q.topk(min(width, len(q)))
+        common = {"parent": parent, "context": context, "slot": slot, "part": part, "state": state}
+        if (self._plan.sample_rest if slot else self._plan.sample_first) and (
+            not self._settings.greedy
+        ):
+            q = part.distribution(self._settings)
+            unknown = {"token": None, "probability": 0.0, "source": SOURCE}
+            return [_Candidate(joint=joint, q=q, **unknown, **common) for _ in range(width)]
         return [
-            _Candidate(parent, slot, token, q, joint * probability, state)
-            for token, probability in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            _Candidate(
+                token=token,
+                probability=probability,
+                joint=joint * probability,
+                source=source,
+                q=None,
+                **common,
+            )
+            for token, probability, source in part.likeliest(width)
         ]

@@ -36,6 +36,11 @@ class ForkPlan:
     sample_first: bool = False
     sample_rest: bool = False
 
+    @property
+    def nodes(self) -> int:
+        """The most nodes of a proposal."""
+        return self.budget if self.shape == "tree" else self.width * self.depth
+
 
 @dataclass(slots=True)
 class _Growing:

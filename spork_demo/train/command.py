@@ -1,0 +1,50 @@
+"""`python -m spork_demo train WHAT`: make the artefacts of the embedded model, one after another.
+
+data writes the target's answers, ngram counts them, student and dspark train on them, calibrate
+fits the drafter's confidences and its mixture with the counts on prompts kept apart.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from spork_demo.engine import Engine
+from spork_demo.models.embedded import default_cache_dir
+from spork_demo.train.calibrate import calibrate
+from spork_demo.train.data import make_answers, read_answers, read_lessons
+from spork_demo.train.drafters import train_dspark, train_student
+from spork_demo.train.loop import Course
+from spork_demo.train.ngram import build_table
+
+NAME = "smollm2-135m"
+RATES = {"student": 1e-3, "dspark": 8e-4}
+
+Told = Callable[[str], None]
+
+
+def run(
+    what: str, load: Callable[[], Engine], assets: Path, prompts: int, steps: int, told: Told
+) -> None:
+    """Carry out one step. `load` loads the target; for calibrate with its drafters.
+
+    Raises ValueError with a sentence when an earlier step has not been run.
+    """
+    work = default_cache_dir() / "train"
+    if what == "data":
+        make_answers(load(), work / "answers", prompts, told=told)
+        return
+    if what == "calibrate":
+        calibrate(load(), assets / "dspark" / NAME, prompts, told)
+        return
+    lessons = list(read_lessons(work / "answers"))
+    if not lessons:
+        raise ValueError("There are no answers to learn from yet; run train data first.")
+    engine = load()
+    if what == "ngram":
+        path = assets / "ngram" / f"{NAME}.npz"
+        vocab_size = len(engine.pair.tokenizer)
+        table = build_table(read_answers(work / "answers"), lessons, vocab_size, path)
+        told(f"{len(table)} contexts in {path.name}\n")
+        return
+    train = {"student": train_student, "dspark": train_dspark}[what]
+    course = Course(steps, RATES[what])
+    train(engine.pair, lessons, course, work / "work", assets / what / NAME, told)
