@@ -53,6 +53,14 @@ PRESETS = (
     Preset("DSpark as in the article", "dspark", "article", "draft_model"),
 )
 PAIR = PairInfo("SmolLM2-135M-Instruct", layers=30, has_draft_model=True, languages=("en",))
+DSPARK_PAIR = PairInfo(
+    "SmolLM2-135M-Instruct, DSpark",
+    layers=30,
+    has_draft_model=True,
+    languages=("en",),
+    has_dspark=True,
+    trained_on="Student and DSpark drafter learned from 2 million tokens this target wrote.",
+)
 
 
 def token(place: int, fate: str, text: str | None = None) -> Token:
@@ -155,6 +163,7 @@ class FakeHost:
     refuse: str = ""
     break_after: int | None = None
     texts: Sequence[str] = ()
+    offers: Sequence[PairInfo] = (PAIR,)
     closed: list[str] = field(default_factory=list)
     asked: list[tuple] = field(default_factory=list)
 
@@ -162,7 +171,7 @@ class FakeHost:
         return self.state
 
     def pairs(self) -> Sequence[PairInfo]:
-        return (PAIR,) if self.state.ready else ()
+        return tuple(self.offers) if self.state.ready else ()
 
     def race(
         self, prompt: str, lanes: Sequence[Settings], labels: Sequence[str], pair: str = ""

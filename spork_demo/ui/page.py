@@ -11,16 +11,17 @@ from spork_demo.host import Host
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
 from spork_demo.ui import plotly_view, words
-from spork_demo.ui.controls import Controls, build_knobs, build_lanes, build_pair, build_prompt
+from spork_demo.ui.controls import Controls, build_knobs, build_pair, build_prompt
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.handlers import NO_RECORDING, Desk
 from spork_demo.ui.inside import InsideParts, build_inside
+from spork_demo.ui.lane_picker import build_lanes, serving
 from spork_demo.ui.notices import notice as said
 from spork_demo.ui.notices import status_strip
 from spork_demo.ui.race_view import STYLE, race_view, script_tag
 from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_file
 from spork_demo.ui.token_view import race_lines
-from spork_demo.ui.waiting import host_news, pair_news
+from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, pair_news
 
 DEVICE = "device"
 """One concurrency id for whatever runs a model, so that runs take turns."""
@@ -73,7 +74,7 @@ def build_page(
                 tab = _race_tab(host, limits, presets, recorded)
             with gr.Tab(words.TAB_INSIDE, id="inside"):
                 inside = build_inside(race)
-        _wire_waiting(page, host, tab.controls, strip, timer)
+        _wire_waiting(page, desk, tab.controls, strip, timer)
         _wire_race(page, desk, tab, race, inside)
         _wire_inside(tab, race, tabs, inside)
     return page
@@ -140,7 +141,9 @@ def _race_tab(
     with gr.Row(equal_height=False, elem_id="setup"):
         with gr.Column(min_width=320), gr.Accordion(words.LANES_TITLE, open=False, elem_id="lanes"):
             pair = build_pair([pair.name for pair in host.pairs()])
-            count, lanes = build_lanes(limits, presets, host.pairs)
+            count, lanes = build_lanes(
+                limits, presets, lambda name: serving(host.pairs(), name), pair
+            )
         with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
             shared = build_knobs(limits)
     with gr.Row(equal_height=True, elem_id="now"):
@@ -188,14 +191,23 @@ def _examples(prompt: gr.Textbox) -> None:
 
 
 def _wire_waiting(
-    page: gr.Blocks, host: Host, controls: Controls, strip: gr.HTML, timer: gr.Timer
+    page: gr.Blocks, desk: Desk, controls: Controls, strip: gr.HTML, timer: gr.Timer
 ) -> None:
     layers = controls.shared["verifier_layers"]
-    outputs = [strip, timer, controls.pair, layers]
-    timer.tick(lambda: host_news(host), None, outputs, api_name="status", **LIGHT)
-    page.load(lambda: host_news(host), None, outputs, api_name="status_on_load", **LIGHT)
+    picks, choices = lane_picks(controls.lanes), lane_outputs(controls.lanes)
+
+    def news(*picked: Any) -> list[Any]:
+        return host_news(desk.host, desk.presets, *picked)
+
+    outputs = [strip, timer, controls.pair, layers, *choices]
+    timer.tick(news, picks, outputs, api_name="status", **LIGHT)
+    page.load(news, picks, outputs, api_name="status_on_load", **LIGHT)
     controls.pair.input(
-        lambda name: pair_news(host, name), controls.pair, layers, api_name="pair_layers", **LIGHT
+        lambda name, *picked: pair_news(desk.host, desk.presets, name, *picked),
+        [controls.pair, *picks],
+        [strip, layers, *choices],
+        api_name="pair_news",
+        **LIGHT,
     )
 
 

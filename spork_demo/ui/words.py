@@ -57,6 +57,11 @@ GREEDY_WHO = "one target call per token"
 CHOICE_NAMES = {
     "fork_shape": {"tree": "tree, grown best first", "forks": "K forks of 1 + M, as the article"},
     "fork_sampling": {"greedy": "most probable token", "top_p": "sampled within top-p"},
+    "schedule": {
+        "hardware": "hardware: as many as pay on this machine",
+        "threshold": "threshold: up to the first draft below c",
+        "full": "full: the whole block",
+    },
 }
 KNOB_LABELS = {
     "fork_width": "K · fork width",
@@ -72,9 +77,27 @@ KNOB_LABELS = {
     "top_k": "top-k",
     "seed": "seed",
     "max_new_tokens": "new tokens",
+    "confidence_threshold": "c · confidence threshold",
     "ngram_order": "n · n-gram order",
 }
-CHOICE_LABELS = {"fork_shape": "Fork shape", "fork_sampling": "Forks go on with"}
+CHOICE_LABELS = {
+    "fork_shape": "Fork shape",
+    "fork_sampling": "Forks go on with",
+    "schedule": "Drafts sent to the target",
+}
+CHOICE_INFO = {
+    "schedule": (
+        "exact DSpark drafts a block at once and may keep back the drafts it trusts least; "
+        "hardware weighs expected tokens against measured seconds"
+    ),
+}
+KNOB_INFO = {"confidence_threshold": "{meaning}; only the threshold rule reads it"}
+KNOB_GROUPS = {
+    "judging": "Judging: thresholds and layers",
+    "shape": "Shape of the forks",
+    "scheduling": "DSpark: how much of a block is sent",
+    "sampling": "Sampling",
+}
 
 FATE_WORDS = {
     "plain": "plain: one target call of its own",
@@ -132,8 +155,8 @@ STOP_WORDS = {
 
 AUTOMATIC = "automatic"
 DSPARK_NOTE = (
-    "Exact DSpark needs its own trained drafter, which the model here does not have yet, so this "
-    "lane uses the article's rules. They are approximate: the text may differ from the target's."
+    "Exact DSpark needs its own trained drafter, which the model here does not have or is still "
+    "loading, so this lane uses the article's rules: the text may differ from the target's."
 )
 ARTICLE_NOTE = "Article rules are approximate: the text may differ from the target's own."
 GREEDY_NOTE = "The baseline: one target call per token. Ratios refer to the first greedy lane."
