@@ -178,6 +178,7 @@ def _check_scheduling(round_: Round, why: Scheduling) -> None:
         raise TraceError("Throughputs and seconds of a schedule cannot be negative.")
     considered = len(why.throughputs)
     fits = len(why.survivals) == len(round_.nodes)
+    fits = fits and all(node.confidence is not None for node in round_.nodes)
     if why.rule == "threshold":
         fits = fits and why.threshold is not None
     if why.rule == "hardware":

@@ -63,7 +63,7 @@ def dspark_round(
     as_trained = [None] * len(confidences) if raw is None else raw
     nodes = tuple(
         Node(
-            100 + place + k, words[(place + k) % len(words)], k - 1,
+            *_drafted(place + k, k >= accepted and accepted < sent, words), k - 1,
             "cut" if k >= sent else "accepted" if k < accepted else "rejected",
             0.8, 0.7 if k < accepted else 0.1 if k < sent else None, c,
             source="dspark", raw_confidence=as_trained[k],
@@ -81,6 +81,13 @@ def dspark_round(
         index, nodes, tuple(committed), draft_calls=1, scheduling=why,
         seconds=DRAFT_SECONDS + CALL_SECONDS[sent] + 0.002, draft_seconds=DRAFT_SECONDS,
         judge_seconds=CALL_SECONDS[sent], commit_seconds=0.002,
+    )  # fmt: skip
+
+
+def _drafted(place: int, astray: bool, words: Sequence[str]) -> tuple[int, str]:
+    """The token that is committed at `place`, or another one behind a refusal."""
+    return (900 + place, words[(place + 4) % len(words)]) if astray else (
+        100 + place, words[place % len(words)]
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from spork_demo.ui import inside, plotly_view, round_text, tree_view
 from tests import handmade_rounds as made
 
 RACE = made.handmade_race()
-TOLD, TREE, COLUMN, JUDGE, COST = 2, 3, 4, 5, 6
+TOLD, TREE, WHY, STORY, CHANCES, COSTS, RELIABILITY, COLUMN, JUDGE, COST = range(2, 12)
 
 
 def build() -> tuple[gr.Blocks, inside.InsideParts]:

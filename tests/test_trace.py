@@ -118,6 +118,7 @@ BAD = {
     "unknown rule": rescheduled(rule="<luck>"),
     "survival above 1": rescheduled(survivals=[1.5, 0.7, 0.1]),
     "a survival too few": rescheduled(survivals=[0.9, 0.7]),
+    "a schedule without confidences": drafted(confidence=None),
     "threshold above 1": rescheduled(1, threshold=3),
     "a threshold rule without one": rescheduled(1, threshold=None),
     "negative throughput": rescheduled(throughputs=[-1, 20, 30, 20]),

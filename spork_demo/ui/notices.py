@@ -13,6 +13,11 @@ def notice(text: str, kind: str = "info") -> str:
     return f'<p class="notice notice-{kind}" role="status">{escape(text)}</p>' if text else ""
 
 
+def headed(title: str, text: str) -> str:
+    """A paragraph under a small heading."""
+    return f'<div class="headed"><h3>{escape(title)}</h3><p>{escape(text)}</p></div>'
+
+
 def status_strip(status: Status, trained_on: str = "") -> str:
     """How far the model is, with a bar while bytes arrive, and what its drafters learned from."""
     kind = "ready" if status.ready else "failed" if status.failed else "loading"

@@ -217,8 +217,8 @@ def _wire_race(
     frame = [tab.view, race, tab.notice]
     run = gr.on(
         [tab.run.click, tab.controls.prompt.submit],
-        desk.race,
-        outputs=frame,
+        desk.live,
+        outputs=[*frame, tab.charts.reliability],
         inputs_kwargs=tab.controls.inputs(),
         concurrency_id=DEVICE,
         concurrency_limit=1,

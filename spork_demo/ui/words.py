@@ -162,6 +162,58 @@ ARTICLE_NOTE = "Article rules are approximate: the text may differ from the targ
 GREEDY_NOTE = "The baseline: one target call per token. Ratios refer to the first greedy lane."
 EXACT_NOTE = "Exact rules: the output is the target's own, only the speed differs."
 
+WHY_SENT_TITLE = "Why so many were sent"
+CHANCES_TITLE = "The chance of each draft"
+COSTS_TITLE = "What sending them is worth"
+CHANCES = (
+    "Predicted survival is the chance that a draft and all before it are accepted: the product of "
+    "their confidences."
+)
+COSTS = (
+    "Θ is the tokens expected divided by the seconds of drafting and of the target call; sending "
+    "stops at the first draft that does not raise it, so that nothing depends on later drafts."
+)
+SENT_FULL = (
+    "The rule is to send the whole block: all {drafts}, though the last, draft {last}, is expected "
+    "to survive with probability {survival} only."
+)
+SENT_ALL_ABOVE = (
+    "The rule is to stop before the first draft below c. None was: the lowest confidence of the "
+    "{drafts}, {lowest}, reaches c {limit}, so all were sent."
+)
+SENT_UP_TO = (
+    "The rule is to stop before the first draft below c. Draft {first} has confidence "
+    "{confidence}, below c {limit}, so {cut}."
+)
+EXPECTED = (
+    "Sending {drafts} is expected to commit {total} {tokens} in {draft} of drafting and {call} of "
+    "target call, as measured on the machine of this run: Θ = {rate} tokens/s."
+)
+NOTHING_REFUSED = "Every further draft raised Θ, from {rate} with none sent, so all were sent."
+NO_CHANCE = "Draft {first} has no chance of surviving, so the search ended there."
+REFUSED = (
+    "Draft {first}, expected to survive with probability {survival}, would change Θ to {rate}, no "
+    "more than {chosen}, so {cut}."
+)
+REFUSED_STAIR = (
+    "Draft {first}, expected to survive with probability {survival}, would change Θ to {rate}; "
+    "even if the drafts behind it, which cost hardly more, were accepted as often as it, at most "
+    "{hope} is in reach, no more than {chosen}, so {cut}."
+)
+WAS_CUT = "it was cut"
+WERE_CUT = "it and all behind it, {count} in all, were cut"
+
+RELIABILITY_TITLE = "Do the confidences come true?"
+RELIABILITY = (
+    "{lane}: on the dotted line a prediction comes true as often as it says; below it the drafter "
+    "is too sure. {error}, from {drafts} of {rounds}, in {bins} equal bins as one run has few "
+    "drafts. Drafts that were cut are not in it."
+)
+RELIABILITY_EMPTY = "{lane}: points appear here as drafts are judged."
+ERROR_BOTH = "Expected calibration error {before} before temperature scaling, {after} after"
+ERROR_ONE = "Expected calibration error {after}; this drafter has no temperature scaling"
+TOO_FEW_DRAFTS = " {drafts} are too few to judge by: below {enough} chance alone moves the points."
+
 NOT_READY = "The model is not ready yet, so this run cannot start: {message} Your text is kept."
 NO_MODEL = "No model can run here: {message} Recorded races still replay."
 RUN_FAILED = "The run failed on the server and was ended. The text so far is kept; try again."
