@@ -13,7 +13,7 @@ from spork_demo.charts.figure import (
     token_label,
     visible,
 )
-from spork_demo.charts.palette import FATES, INK, MUTED
+from spork_demo.charts.palette import FATES, INK, MUTED, SOURCES, source_name
 from spork_demo.charts.tree_layout import ANCHOR, Place, Tree, edge_path, is_kept, lay_out
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Node, Round, Token
@@ -24,6 +24,8 @@ ROOMY_PIXELS = 58
 DENSE_PIXELS = 28
 ANCHOR_WORD = "anchor"
 UNSEEN = "rgba(0,0,0,0)"
+MARKER, FRAME, SELECTION = 14, 24, 34
+"""Pixels of a node's marker, of the frame that tells its source, of the ring of a picked node."""
 
 
 def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None) -> go.Figure:
@@ -38,6 +40,8 @@ def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None)
     figure.update_layout(shapes=_edges(tree), hovermode="closest")
     if selected_node is not None and (place := tree.place(selected_node)):
         _add_selection(figure, place)
+    if len(sources(round_)) > 1:
+        _add_frames(figure, round_, tree, dense)
     for fate in (ANCHOR_WORD, *FATES):
         _add_places(figure, round_, tree, fate, dense)
     if not dense:
@@ -121,10 +125,42 @@ def _add_selection(figure: go.Figure, place: Place) -> None:
         x=[place.x],
         y=[place.y],
         mode="markers",
-        marker={"symbol": "circle-open", "size": 24, "color": INK.light, "line": {"width": 2.5}},
+        marker={
+            "symbol": "circle-open",
+            "size": SELECTION,
+            "color": INK.light,
+            "line": {"width": 2.5},
+        },
         hoverinfo="skip",
         showlegend=False,
     )
+
+
+def sources(round_: Round) -> list[str]:
+    """Where the round's drafted tokens came from, each once, in the order of their first."""
+    return list(dict.fromkeys(node.source for node in round_.nodes if node.source))
+
+
+def _add_frames(figure: go.Figure, round_: Round, tree: Tree, dense: bool) -> None:
+    """A shape around each drafted token by where it came from, where they differ in that."""
+    drafted = [place for place in tree.places if 0 <= place.index < len(round_.nodes)]
+    for source in sources(round_):
+        places = [place for place in drafted if round_.nodes[place.index].source == source]
+        look = SOURCES.get(source)
+        figure.add_scatter(
+            name=f"from {literal(source_name(source))}",
+            x=[round(place.x, 1) for place in places],
+            y=[place.y for place in places],
+            mode="markers",
+            marker={
+                "symbol": look.symbol if look else "octagon-open",
+                "size": FRAME - 6 if dense else FRAME,
+                "color": MUTED.light,
+                "line": {"width": 1.5},
+            },
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
 
 
 def _add_places(figure: go.Figure, round_: Round, tree: Tree, fate: str, dense: bool) -> None:
@@ -146,7 +182,7 @@ def _add_places(figure: go.Figure, round_: Round, tree: Tree, fate: str, dense: 
         },
         marker={
             "symbol": look.symbol if look else "square-open",
-            "size": 11 if dense else 14,
+            "size": 11 if dense else MARKER,
             "color": colour,
             "line": {"color": colour, "width": 2 if fate in ("cut", ANCHOR_WORD) else 0},
         },
@@ -170,7 +206,7 @@ def _add_probabilities(figure: go.Figure, round_: Round, tree: Tree) -> None:
         x=[round(place.x, 1) for place, _ in labelled],
         y=[place.y for place, _ in labelled],
         mode="markers+text",  # the unseen marker keeps the text clear of the node's own
-        marker={"size": 15, "color": UNSEEN},
+        marker={"size": FRAME if len(sources(round_)) > 1 else MARKER + 1, "color": UNSEEN},
         text=[text for _, text in labelled],
         textposition="bottom center",
         textfont={"color": MUTED.light, "size": 11},
@@ -246,5 +282,5 @@ def _hover(round_: Round, place: Place) -> str:
     )
     lines += [f"{name} {number(value, 3)}" for name, value in numbers if value is not None]
     if source := getattr(item, "source", ""):
-        lines.append(f"drafted by {literal(source)}")
+        lines.append(f"from {literal(source_name(source))}")
     return "<br>".join([*lines, f"token {item.token}"])

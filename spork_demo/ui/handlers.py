@@ -106,9 +106,12 @@ class Desk:
             film.cut("failed", words.RUN_FAILED)
         yield film.last()
 
-    def settle(self, race: Race | None) -> Frame:
-        """After a run has ended in any way: where Stop cut it off, close its open lanes."""
-        if race is None or race.recorded or not unfinished(race):
+    def settle(self, race: Race | None, picked: Any = NO_RECORDING) -> Frame:
+        """After a run has ended in any way: where Stop cut it off, close its open lanes.
+
+        picked: the recording that ended the run, which is shown in its place.
+        """
+        if picked != NO_RECORDING or race is None or race.recorded or not unfinished(race):
             return gr.skip(), gr.skip(), gr.skip()
         race, _ = halted(race, "stopped")
         return race_lines(race), race, notice(words.STOPPED)

@@ -16,6 +16,7 @@ from spork_demo.charts.scheduling import (
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Race, Round, Trace
 from spork_demo.ui import words
+from spork_demo.ui.ending import with_ends_named
 from spork_demo.ui.explain import verdict
 from spork_demo.ui.notices import headed
 from spork_demo.ui.plotly_view import payload, plotly_view
@@ -159,6 +160,7 @@ def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[
     """Values of `InsideParts.outputs`; never raises for a number out of range or no race."""
     if race is None or not race.lanes:
         return _nothing(gr.update(choices=[], value=None), NO_RACE)
+    race = with_ends_named(race)
     index = _within(lane_index or 0, len(race.lanes))
     names = [(visible_line(lane_name(lane)), place) for place, lane in enumerate(race.lanes)]
     choice = gr.update(choices=names, value=index)
@@ -197,7 +199,7 @@ def tree_of(
     """The fork tree of one round with a node selected; None where there is no such round."""
     if race is None or not race.lanes:
         return None
-    trace = race.lanes[_within(lane_index or 0, len(race.lanes))]
+    trace = with_ends_named(race).lanes[_within(lane_index or 0, len(race.lanes))]
     if not trace.rounds:
         return None
     return tree_payload(trace, _within(round_index, len(trace.rounds)), node_index)

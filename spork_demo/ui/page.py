@@ -226,12 +226,25 @@ def _wire_race(
         show_progress_on=[tab.notice],
         api_name="race",
     )
+    # The menu lets go of the recording, so that what it holds when a run ends was picked during it.
+    gr.on(
+        [tab.run.click, tab.controls.prompt.submit],
+        None,
+        None,
+        tab.recordings,
+        js=f"() => {NO_RECORDING}",
+        api_name="leave_recording",
+        **LIGHT,
+    )
     tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
     # The browser fires this once a run has ended, also by Stop, and only after the cancel.
-    ended = run.then(desk.settle, race, frame, api_name="settle", **LIGHT)
-    upload = tab.upload.upload(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
+    ended = run.then(desk.settle, [race, tab.recordings], frame, api_name="settle", **LIGHT)
+    # A run would write over what is opened during it, so opening something ends the run.
+    upload = tab.upload.upload(
+        desk.upload, tab.upload, frame, cancels=[run], api_name="upload", **LIGHT
+    )
     chosen = tab.recordings.input(
-        desk.recording, tab.recordings, frame, api_name="recording", **LIGHT
+        desk.recording, tab.recordings, frame, cancels=[run], api_name="recording", **LIGHT
     )
     details = [tab.download, *inside.outputs]
 
@@ -243,15 +256,16 @@ def _wire_race(
 
     results = [*tab.charts, *details]
     chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
-    for name, event in (("run", ended), ("upload", upload)):
-        # The menu lets go of a recording no longer shown, so that it can be chosen again.
-        event.then(
-            lambda current: [desk.place(current), *result(current)],
-            race,
-            [tab.recordings, *results],
-            api_name=f"results_after_{name}",
-            **LIGHT,
-        )
+
+    def shown(current: Race | None, picked: Any = NO_RECORDING) -> list[Any]:
+        if picked != NO_RECORDING:  # it brings its own results
+            return [gr.skip()] * (1 + len(results))
+        return [desk.place(current), *result(current)]
+
+    menu = [tab.recordings, *results]
+    ended.then(shown, [race, tab.recordings], menu, api_name="results_after_run", **LIGHT)
+    # The menu lets go of a recording no longer shown, so that it can be chosen again.
+    upload.then(shown, race, menu, api_name="results_after_upload", **LIGHT)
     page.load(detail, race, details, api_name="details_on_load", **LIGHT)
 
 

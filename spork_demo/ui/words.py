@@ -112,6 +112,18 @@ FATES = {
     name: {"glyph": palette.FATES[name].glyph, "words": words} for name, words in FATE_WORDS.items()
 }
 
+SOURCES = {
+    "target": "by the target itself",
+    "early_exit": "by the target's first layers",
+    "draft_model": "by the draft model",
+    "dspark": "by the DSpark drafter",
+    "table": "from the table of text the target wrote earlier",
+    "context": "from counts over this text",
+    "recycled": "recycled: the target thought it likely after this token earlier in this run",
+    "ngram": "from n-gram counts",
+}
+END_OF_TEXT = "‹end›"
+
 VIEW = {
     "recorded": "recorded",
     "live": "live",
@@ -128,6 +140,7 @@ VIEW = {
     "tokens_of": "{lane}: tokens. Arrow keys move, Enter opens details.",
     "plain_text": "Plain text",
     "no_text": "(part of a character)",
+    "end_of_text": "(end of text)",
     "card": "Token details",
     "not_kept": "not kept",
     "place": "token {number}",
@@ -137,6 +150,7 @@ VIEW = {
     "target_probability": "target probability",
     "draft_probability": "draft probability",
     "confidence": "confidence",
+    "source": "origin",
     "margin": "logit margin",
     "open_round": "Open this round",
     "close": "Close",
@@ -162,6 +176,7 @@ ARTICLE_NOTE = "Article rules are approximate: the text may differ from the targ
 GREEDY_NOTE = "The baseline: one target call per token. Ratios refer to the first greedy lane."
 EXACT_NOTE = "Exact rules: the output is the target's own, only the speed differs."
 
+NOT_KEPT = "Drafted and not kept:"
 WHY_SENT_TITLE = "Why so many were sent"
 CHANCES_TITLE = "The chance of each draft"
 COSTS_TITLE = "What sending them is worth"
