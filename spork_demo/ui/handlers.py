@@ -109,9 +109,12 @@ class Desk:
     def settle(self, race: Race | None, picked: Any = NO_RECORDING) -> Frame:
         """After a run has ended in any way: where Stop cut it off, close its open lanes.
 
-        picked: the recording that ended the run, which is shown in its place.
+        picked: the recording whose choice ended the run; a last frame of the run may have come
+        after it, so it is shown once more.
         """
-        if picked != NO_RECORDING or race is None or race.recorded or not unfinished(race):
+        if picked != NO_RECORDING:
+            return self.recording(picked)
+        if race is None or race.recorded or not unfinished(race):
             return gr.skip(), gr.skip(), gr.skip()
         race, _ = halted(race, "stopped")
         return race_lines(race), race, notice(words.STOPPED)

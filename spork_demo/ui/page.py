@@ -17,11 +17,10 @@ from spork_demo.ui.handlers import NO_RECORDING, Desk
 from spork_demo.ui.inside import InsideParts, build_inside
 from spork_demo.ui.lane_picker import build_lanes, serving
 from spork_demo.ui.notices import notice as said
-from spork_demo.ui.notices import status_strip
 from spork_demo.ui.race_view import STYLE, race_view, script_tag
 from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_file
 from spork_demo.ui.token_view import race_lines
-from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, pair_news
+from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_strip, pair_news
 
 DEVICE = "device"
 """One concurrency id for whatever runs a model, so that runs take turns."""
@@ -67,7 +66,7 @@ def build_page(
         race = gr.State(first)
         with gr.Row(elem_id="top"):
             gr.Markdown(f"# {words.HEADING}\n\n{words.INTRO}", elem_id="heading")
-            strip = gr.HTML(status_strip(host.status()), elem_id="host-status")
+            strip = gr.HTML(opening_strip(host), elem_id="host-status")
         timer = gr.Timer(1.0)
         with gr.Tabs(selected="race") as tabs:
             with gr.Tab(words.TAB_RACE, id="race"):
@@ -215,6 +214,15 @@ def _wire_race(
     page: gr.Blocks, desk: Desk, tab: RaceTab, race: gr.State, inside: InsideParts
 ) -> None:
     frame = [tab.view, race, tab.notice]
+    # The menu lets go of a recording no longer shown, so that it can be chosen again. Gradio sends
+    # the events of one click one after another, so this must stand before the run.
+    gr.on(
+        [tab.run.click, tab.controls.prompt.submit],
+        lambda: NO_RECORDING,
+        outputs=tab.recordings,
+        api_name="leave_recording",
+        **LIGHT,
+    )
     run = gr.on(
         [tab.run.click, tab.controls.prompt.submit],
         desk.live,
@@ -226,23 +234,12 @@ def _wire_race(
         show_progress_on=[tab.notice],
         api_name="race",
     )
-    # The menu lets go of the recording, so that what it holds when a run ends was picked during it.
-    gr.on(
-        [tab.run.click, tab.controls.prompt.submit],
-        None,
-        None,
-        tab.recordings,
-        js=f"() => {NO_RECORDING}",
-        api_name="leave_recording",
-        **LIGHT,
-    )
     tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
     # The browser fires this once a run has ended, also by Stop, and only after the cancel.
     ended = run.then(desk.settle, [race, tab.recordings], frame, api_name="settle", **LIGHT)
     # A run would write over what is opened during it, so opening something ends the run.
-    upload = tab.upload.upload(
-        desk.upload, tab.upload, frame, cancels=[run], api_name="upload", **LIGHT
-    )
+    opened = tab.upload.upload(None, cancels=[run], api_name="open_file", **LIGHT)
+    upload = opened.then(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
     chosen = tab.recordings.input(
         desk.recording, tab.recordings, frame, cancels=[run], api_name="recording", **LIGHT
     )
@@ -256,16 +253,14 @@ def _wire_race(
 
     results = [*tab.charts, *details]
     chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
-
-    def shown(current: Race | None, picked: Any = NO_RECORDING) -> list[Any]:
-        if picked != NO_RECORDING:  # it brings its own results
-            return [gr.skip()] * (1 + len(results))
-        return [desk.place(current), *result(current)]
-
-    menu = [tab.recordings, *results]
-    ended.then(shown, [race, tab.recordings], menu, api_name="results_after_run", **LIGHT)
-    # The menu lets go of a recording no longer shown, so that it can be chosen again.
-    upload.then(shown, race, menu, api_name="results_after_upload", **LIGHT)
+    for name, event in (("run", ended), ("upload", upload)):
+        event.then(
+            lambda current: [desk.place(current), *result(current)],
+            race,
+            [tab.recordings, *results],
+            api_name=f"results_after_{name}",
+            **LIGHT,
+        )
     page.load(detail, race, details, api_name="details_on_load", **LIGHT)
 
 

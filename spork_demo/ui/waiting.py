@@ -16,6 +16,11 @@ PICKS = 3
 """Values a lane's pickers send: see `LaneWidgets.picks`."""
 
 
+def opening_strip(host: Host) -> str:
+    """The status strip the page comes with."""
+    return status_strip(host.status(), _learned(serving(host.pairs())))
+
+
 def host_news(host: Host, presets: Sequence[Preset], *picks: Any) -> list[Any]:
     """Status strip, timer, model pairs, verifier layers and the choices of every lane.
 
