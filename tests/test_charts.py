@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spork_demo.charts import acceptance, comparison, figure, judged, palette, rounds
-from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt, item_at
+from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt
 from spork_demo.charts.tree_layout import ANCHOR, lay_out
+from spork_demo.charts.tree_words import item_at
 from spork_demo.trace import Node, Race, Round, Token, Trace
 from tests import handmade_rounds as made
 

@@ -94,7 +94,7 @@ def test_under_the_threshold_rule_confidences_stand_against_c():
     figure = chances_chart(dspark_round(0, (0.9, 0.3), 1, "threshold"))
     assert list(traces_named(figure, "sent")[0].x) == [0.9]
     assert list(traces_named(figure, "predicted survival")[0].x) == pytest.approx([0.9, 0.27])
-    assert [shape.x0 for shape in figure.layout.shapes] == [0.5]
+    assert list(traces_named(figure, "threshold c 0.50")[0].x) == [0.5, 0.5]
 
 
 def test_throughputs_mark_the_chosen_and_the_refused_length_over_measured_seconds():

@@ -10,7 +10,7 @@ from spork_demo.charts.figure import (
     token_label,
 )
 from spork_demo.charts.palette import FATES, INK, PAGE
-from spork_demo.charts.rows import add_limit, rows_figure
+from spork_demo.charts.rows import rows_figure
 from spork_demo.trace import Node, Round
 
 FORK_CELLS = 22
@@ -76,7 +76,11 @@ def _score_chart(round_: Round) -> go.Figure:
         **_bars(fates),
     )
     if limit is not None:
-        add_limit(figure, limit, f"τ {limit:g}")
+        figure.add_vline(x=limit, line={"color": INK.light, "width": 2, "dash": "dash"})
+        figure.add_annotation(
+            x=limit, y=1, yref="paper", yanchor="bottom", text=f"τ {limit:g}", showarrow=False,
+            font={"color": INK.light},
+        )  # fmt: skip
     return figure
 
 

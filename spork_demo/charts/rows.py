@@ -25,12 +25,3 @@ def rows_figure(names: list[str], values: list[float | None], title: str) -> go.
             showarrow=False, font={"color": INK.light, "size": 13},
         )  # fmt: skip
     return figure
-
-
-def add_limit(figure: go.Figure, limit: float, text: str) -> None:
-    """A dashed line the bars are held against."""
-    figure.add_vline(x=limit, line={"color": INK.light, "width": 2, "dash": "dash"})
-    figure.add_annotation(
-        x=limit, y=1, yref="paper", yanchor="bottom", text=text, showarrow=False,
-        font={"color": INK.light},
-    )  # fmt: skip

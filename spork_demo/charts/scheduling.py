@@ -12,7 +12,7 @@ from spork_demo.charts.figure import (
     token_label,
 )
 from spork_demo.charts.palette import BLUE, FATES, GREEN, INK, MUTED, PAGE, PHASES
-from spork_demo.charts.rows import add_limit, rows_figure
+from spork_demo.charts.rows import rows_figure
 from spork_demo.trace import Round
 
 LABEL_CELLS = 10
@@ -56,7 +56,14 @@ def chances_chart(round_: Round) -> go.Figure:
         hoverinfo="x+name",
     )  # fmt: skip
     if by_threshold:
-        add_limit(figure, why.threshold, f"c {number(why.threshold)}")
+        figure.add_scatter(
+            name=f"threshold c {number(why.threshold)}",
+            x=[why.threshold] * 2,
+            y=[-0.5, len(values) - 0.5],
+            mode="lines",
+            line={"color": INK.light, "width": 2, "dash": "dash"},
+            hoverinfo="skip",
+        )
     return figure
 
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spork_demo.charts.figure import counted, milliseconds, number, phrase, probability, shortened
-from spork_demo.charts.fork_tree import added, sources
 from spork_demo.charts.judged import fork_text
 from spork_demo.charts.palette import source_name
 from spork_demo.charts.rounds import greedy_seconds
+from spork_demo.charts.tree_words import added, sources
 from spork_demo.metrics import kept_path
 from spork_demo.settings import Settings
 from spork_demo.trace import Node, Round, Token, Trace

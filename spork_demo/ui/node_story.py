@@ -1,7 +1,7 @@
 """The story of one token of a round, told when it is clicked."""
 
 from spork_demo.charts.figure import number, probability
-from spork_demo.charts.fork_tree import added
+from spork_demo.charts.tree_words import added
 from spork_demo.settings import Settings
 from spork_demo.trace import ForkScore, Node, Round, Token, Trace
 from spork_demo.ui import words

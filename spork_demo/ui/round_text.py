@@ -29,6 +29,7 @@ STYLE = """
   text-underline-offset: 4px; text-decoration-skip-ink: none; }
 .rt-correction { font-weight: 600; }
 .rt-dropped { margin-top: 6px !important; font-size: 14px; color: var(--muted, #59636E); }
+.rt-dropped .rt-glyph { display: inline-block; } /* what the line does not strike through */
 .rt-dropped .rt-mark { margin: 0 4px; font-family: var(--font-mono); }
 .rt-dropped .rt-rejected { color: var(--fate-rejected);
   text-decoration: line-through solid var(--fate-rejected) 1.5px; }

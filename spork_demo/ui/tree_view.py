@@ -1,8 +1,9 @@
 """The fork tree as the page shows it: figure, table of its tokens and the story of a picked one."""
 
 from spork_demo.charts.figure import number, token_label
-from spork_demo.charts.fork_tree import added, fork_tree, fork_tree_alt, reading_order, tree_width
+from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt, reading_order, tree_width
 from spork_demo.charts.palette import FATES, source_name
+from spork_demo.charts.tree_words import added
 from spork_demo.trace import Node, Round, Token, Trace
 from spork_demo.ui.node_story import node_story
 from spork_demo.ui.plotly_view import PickRow, PickTable, payload
