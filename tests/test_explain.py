@@ -82,6 +82,8 @@ def test_exact_chain_refused_at_once_keeps_none():
 def test_sampled_chain_names_the_ratio_rule_and_sampled_forks_the_draw():
     chained = Settings("speculative", drafter="draft_model", temperature=1.0)
     assert "(a token stays with probability min(1, p/q))" in verdict(chain_lane(1, chained), 0)
+    block = Settings("dspark", drafter="dspark", temperature=1.0)
+    assert "(a token stays with probability min(1, p/q))" in verdict(chain_lane(1, block), 0)
     forked = Settings("spork", drafter="ngram", temperature=1.0)
     assert "by drawing from its own distribution" in verdict(chain_lane(1, forked), 0)
 

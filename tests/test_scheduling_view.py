@@ -22,7 +22,7 @@ from spork_demo.ui.handlers import CHART_SECONDS, Desk
 from spork_demo.ui.reliability_view import lane_reliability, race_reliability
 from spork_demo.ui.scheduling_story import scheduling_story
 from tests.dspark_rounds import dspark_lane, dspark_round
-from tests.handmade_rounds import greedy_lane, handmade_race, threshold_lane
+from tests.handmade_rounds import greedy_lane, handmade_race, threshold_lane, tree_round
 from tests.sample_race import LIMITS, PRESETS, FakeHost, dspark_race
 from tests.test_charts import colours
 from tests.test_ui_entry import values
@@ -150,6 +150,9 @@ def test_exact_dspark_is_preferred_and_a_race_without_confidences_has_no_diagram
     assert reliable_lane(handmade_race().lanes).settings.method == "dspark"
     assert race_reliability(Race("", (greedy_lane(),))) is None
     assert race_reliability(None) is None
+    nodes = tuple(replace(node, confidence=0.5) for node in tree_round().nodes)
+    forks = Trace(Settings("spork"), "p", rounds=(replace(tree_round(), nodes=nodes),))
+    assert reliable_lane((forks,)) is None, "siblings are not prefixes of one another"
     assert len(results.chart_values(None)) == len(results.ChartViews._fields)
 
 

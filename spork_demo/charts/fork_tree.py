@@ -34,7 +34,7 @@ def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None)
     """
     tree = _tree(round_, anchor_text)
     dense = tree.rows > ROOMY_ROWS
-    figure = new_figure(_height(tree), left=10, bottom=14, top=46)
+    figure = new_figure(_height(tree, len(sources(round_)) > 1), left=10, bottom=14, top=46)
     figure.update_layout(shapes=_edges(tree), hovermode="closest")
     if selected_node is not None and (place := tree.place(selected_node)):
         _add_selection(figure, place)
@@ -89,8 +89,8 @@ def _tree(round_: Round, anchor_text: str) -> Tree:
     )
 
 
-def _height(tree: Tree) -> int:
-    pixels = DENSE_PIXELS if tree.rows > ROOMY_ROWS else ROOMY_PIXELS
+def _height(tree: Tree, framed: bool) -> int:
+    pixels = DENSE_PIXELS if tree.rows > ROOMY_ROWS else ROOMY_PIXELS + 8 * framed
     return 66 + round(pixels * tree.rows)
 
 

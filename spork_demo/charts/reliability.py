@@ -4,7 +4,15 @@ import plotly.graph_objects as go
 
 from spork_demo.charts.figure import counted, empty_figure, new_figure, number, patterned
 from spork_demo.charts.palette import BLUE, INK, LANES, MUTED
-from spork_demo.reliability import CHART_BINS, FEW_IN_BIN, Bin, Prediction, binned, outcomes
+from spork_demo.reliability import (
+    CHART_BINS,
+    FEW_IN_BIN,
+    Bin,
+    Prediction,
+    binned,
+    outcomes,
+    predictions,
+)
 from spork_demo.trace import Trace
 
 NOTHING = "No drafted token with a confidence has been judged yet."
@@ -119,6 +127,5 @@ def reliability_alt(found: tuple[Prediction, ...]) -> str:
 def reliable_lane(lanes: tuple[Trace, ...]) -> Trace | None:
     """The lane whose confidences are worth a diagram: exact DSpark's before any other's."""
     own = [lane for lane in lanes if lane.settings.method == "dspark" and lane.settings.exact]
-    judged = [lane for lane in lanes if any(n.confidence is not None for r in lane.rounds
-                                            for n in r.nodes)]  # fmt: skip
-    return next(iter([*own, *judged]), None)
+    judged = (lane for lane in lanes if predictions(lane.rounds))
+    return own[0] if own else next(judged, None)

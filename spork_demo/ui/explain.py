@@ -152,7 +152,8 @@ def _rule(settings: Settings) -> str:
         return " (a token needs p above its threshold and a random number below p)"
     if not settings.exact:
         return " (a token stays when a random number falls below p)"
-    if settings.method == "speculative" and settings.drafter == "draft_model":
+    chain = settings.method == "speculative" and settings.drafter == "draft_model"
+    if chain or settings.method == "dspark":
         return " (a token stays with probability min(1, p/q))"
     return " by drawing from its own distribution"
 

@@ -30,7 +30,7 @@ STYLE = """
 .rt-correction { font-weight: 600; }
 .rt-dropped { margin-top: 6px !important; font-size: 14px; color: var(--muted, #59636E); }
 .rt-dropped .rt-glyph { display: inline-block; } /* what the line does not strike through */
-.rt-dropped .rt-mark { margin: 0 4px; font-family: var(--font-mono); }
+.rt-dropped .rt-mark { margin: 0 5px; white-space: nowrap; font-family: var(--font-mono); }
 .rt-dropped .rt-rejected { color: var(--fate-rejected);
   text-decoration: line-through solid var(--fate-rejected) 1.5px; }
 .rt-dropped .rt-cut { color: var(--fate-cut);
@@ -77,7 +77,11 @@ def round_value(trace: Trace, round_index: int, place: str, verdict: str) -> str
 def _dropped(round_: Round) -> list[tuple[str, str, str]]:
     """What a chain drafted in vain; the forks of a tree are not one text, so it shows its own."""
     chain = all(node.parent == place - 1 for place, node in enumerate(round_.nodes))
-    return [_mark(node) for node in round_.nodes if chain and node.fate != "accepted"]
+    return [
+        (visible(node.text.strip() or node.text) or f"#{node.token}", node.fate, _glyph(node))
+        for node in round_.nodes
+        if chain and node.fate != "accepted"
+    ]
 
 
 def message_value(message: str) -> str:
@@ -85,11 +89,15 @@ def message_value(message: str) -> str:
     return _value(place="", verdict=message, before="", marks=[])
 
 
-def _mark(token: Node | Token) -> tuple[str, str, str]:
+def _glyph(token: Node | Token) -> str:
+    return FATES[token.fate].glyph
+
+
+def _mark(token: Token) -> tuple[str, str, str]:
     shown = visible(token.text) if token.text.isspace() else token.text
     if "\n" in token.text and token.text.isspace():
         shown += "\n"
-    return shown or f"#{token.token}", token.fate, FATES[token.fate].glyph
+    return shown or f"#{token.token}", token.fate, _glyph(token)
 
 
 def _value(**fields: Any) -> str:
