@@ -52,6 +52,12 @@ def test_a_block_sent_whole_by_hardware_says_every_draft_paid():
     assert "Every further draft raised Θ, from 20.0 with none sent, so all were sent." in story
 
 
+def test_a_block_sent_whole_over_a_step_does_not_claim_that_every_draft_raised_it():
+    whole = dspark_round(0, (0.99, 0.99), 2)
+    low = replace(whole.scheduling, throughputs=(20.0, 19.5, 31.0), hopes=(30.0, 31.0))
+    assert "Not every draft raised Θ by itself" in scheduling_story(replace(whole, scheduling=low))
+
+
 def test_nothing_sent_is_one_token_expected():
     story = scheduling_story(dspark_round(0, (0.01,), 0))
     assert "Sending no draft is expected to commit 1 token in 10 ms" in story

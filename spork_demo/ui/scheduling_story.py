@@ -1,5 +1,7 @@
 """Why a round sent as many drafts as it did, in sentences and with its own numbers."""
 
+from itertools import pairwise
+
 from spork_demo.charts.figure import counted, milliseconds, number
 from spork_demo.trace import Round
 from spork_demo.ui import words
@@ -57,7 +59,9 @@ def _stop(round_: Round) -> str:
     why, sent = round_.scheduling, round_.scheduled
     if len(why.throughputs) == sent + 1:
         if sent == len(round_.nodes):
-            return words.NOTHING_REFUSED.format(rate=number(why.throughputs[0], 1))
+            rose = all(a < b for a, b in pairwise(why.throughputs))
+            told = words.NOTHING_REFUSED if rose else words.NOTHING_REFUSED_STEPS
+            return told.format(rate=number(why.throughputs[0], 1))
         return words.NO_CHANCE.format(first=sent + 1)
     hope = why.hopes[sent]
     told = {

@@ -185,16 +185,17 @@ CHANCES = (
     "their confidences."
 )
 COSTS = (
-    "Θ is the tokens expected divided by the seconds of drafting and of the target call; sending "
-    "stops at the first draft that does not raise it, so that nothing depends on later drafts."
+    "Θ is the tokens expected divided by the seconds of drafting and of the target call. Sending "
+    "stops at the first draft that does not pay, without a look at later ones; where the cost "
+    "climbs in steps, the first draft of a step is judged by what the whole step could bring."
 )
 SENT_FULL = (
     "The rule is to send the whole block: all {drafts}, though the last, draft {last}, is expected "
     "to survive with probability {survival} only."
 )
 SENT_ALL_ABOVE = (
-    "The rule is to stop before the first draft below c. None was: the lowest confidence of the "
-    "{drafts}, {lowest}, reaches c {limit}, so all were sent."
+    "The rule is to stop before the first draft below c. There was none: the lowest confidence of "
+    "the {drafts}, {lowest}, reaches c {limit}, so all were sent."
 )
 SENT_UP_TO = (
     "The rule is to stop before the first draft below c. Draft {first} has confidence "
@@ -205,6 +206,10 @@ EXPECTED = (
     "target call, as measured on the machine of this run: Θ = {rate} tokens/s."
 )
 NOTHING_REFUSED = "Every further draft raised Θ, from {rate} with none sent, so all were sent."
+NOTHING_REFUSED_STEPS = (
+    "Not every draft raised Θ by itself, but each brought a higher one in reach, from {rate} with "
+    "none sent, so all were sent."
+)
 NO_CHANCE = "Draft {first} has no chance of surviving, so the search ended there."
 REFUSED = (
     "Draft {first}, expected to survive with probability {survival}, would change Θ to {rate}, no "
