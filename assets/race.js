@@ -90,6 +90,7 @@
       this.prefill = 0;
       this.clock = 0;
       this.finished = false;
+      this.lastToken = this.endToken = null;
       this.text.replaceChildren();
       this.end.textContent = "";
       this.element.classList.remove("is-finished");
@@ -132,7 +133,10 @@
         this.tokens += 1;
         const span = this.token(token, round, this.tokens);
         if (place === 0) span.classList.add("is-first");
-        if (place === last) span.classList.add("is-last");
+        if (place === last) {
+          span.classList.add("is-last");
+          this.lastToken = span;
+        }
         nodes.append(span);
       });
     }
@@ -150,6 +154,12 @@
 
     drawEnd(event, nodes) {
       this.finished = true;
+      if (event.reason === "eos" && this.lastToken?.classList.contains("is-empty")) {
+        this.endToken = this.lastToken;
+        this.endToken.classList.add("is-end");
+        const fate = this.endToken.sporkToken.entry[2];
+        this.endToken.setAttribute("aria-label", `${this.race.words.end_of_text}, ${fate}`);
+      }
       if (event.tail) nodes.append(make("span", "tail", event.tail));
       this.end.textContent = event.words;
       this.element.classList.add("is-finished");
@@ -232,11 +242,12 @@
 
     fill({ entry, round, number, lane }) {
       const words = this.race.words;
-      const [id, text, fate, target, draft, confidence, margin] = entry;
+      const [id, text, fate, target, draft, confidence, margin, source] = entry;
       const look = this.race.fates[fate] || { glyph: "", words: fate };
       this.element.setAttribute("aria-label", words.card);
       const title = make("p", "card-token");
-      title.append(make("code", `fate-${fate}`, text ? visible(text) : words.no_text));
+      const unwritten = this.span === lane.endToken ? words.end_of_text : words.no_text;
+      title.append(make("code", `fate-${fate}`, text ? visible(text) : unwritten));
       const where = number === null ? words.not_kept : fill(words.place, { number });
       title.append(make("span", "card-place", `${where} · ${lane.head.name}`));
       const rows = make("dl", "card-rows");
@@ -245,6 +256,7 @@
       add(words.id, String(id));
       add(words.round, String(round.index + 1));
       const percent = (value) => `${(100 * value).toFixed(1)} %`;
+      if (source) add(words.source, this.race.sources[source] || source);
       if (target !== null) add(words.target_probability, percent(target));
       if (draft !== null) add(words.draft_probability, percent(draft));
       if (confidence !== null) add(words.confidence, percent(confidence));
@@ -347,6 +359,7 @@
       this.head = head;
       this.words = head.words;
       this.fates = head.fates;
+      this.sources = head.sources;
       this.lanes = head.lanes.map((lane, place) => new Lane(lane, place, this));
       this.grid.replaceChildren(...this.lanes.map((lane) => lane.element));
       this.grid.style.setProperty("--lanes", this.lanes.length);

@@ -31,7 +31,10 @@ const draw = () => {
   text.hidden = !(value.before || value.marks?.length);
   const verdict = make("p", "rt-verdict", value.verdict || "");
   verdict.setAttribute("aria-live", "polite");
-  shell.replaceChildren(make("p", "rt-place", value.place || ""), verdict, text);
+  const dropped = make("p", "rt-dropped", value.dropped_words || "");
+  dropped.append(...(value.dropped || []).map(mark));
+  dropped.hidden = !value.dropped?.length;
+  shell.replaceChildren(make("p", "rt-place", value.place || ""), verdict, text, dropped);
   text.scrollTop = text.scrollHeight;
 };
 draw();

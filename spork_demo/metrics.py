@@ -134,19 +134,19 @@ def conditional_acceptance(rounds: Sequence[Round]) -> tuple[float | None, ...]:
 
 def _was_refused(round_: Round) -> bool:
     """Whether a judged token hung from the end of the kept path and was not kept."""
-    if _stopped_inside(round_):
+    if stopped_inside(round_):
         return False
     end = kept_path(round_.nodes)[-1:] or (-1,)
     return any(node.parent == end[0] and node.fate == "rejected" for node in round_.nodes)
 
 
-def _stopped_inside(round_: Round) -> bool:
+def stopped_inside(round_: Round) -> bool:
     """Whether a stop token or the length limit ended the round within its accepted draft."""
     return bool(round_.accepted) and not round_.scores and len(round_.committed) == round_.accepted
 
 
 def _judged(round_: Round) -> int:
-    return round_.accepted if _stopped_inside(round_) else round_.scheduled
+    return round_.accepted if stopped_inside(round_) else round_.scheduled
 
 
 def kept_path(nodes: Sequence[Node]) -> tuple[int, ...]:

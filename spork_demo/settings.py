@@ -71,7 +71,15 @@ KNOBS = {
         Knob("top_k", "top-k", 0, 0, 1000, 1, "keep the k most probable tokens; 0 is off"),
         Knob("seed", "seed", 0, 0, SEED_LIMIT, 1, "same seed and settings, same tokens"),
         Knob("max_new_tokens", "new tokens", 96, 1, 4096, 1, "most tokens a run may add"),
-        Knob("confidence_threshold", "c", 0.5, 0.0, 1.0, 0.01, "confidence a draft must have"),
+        Knob(
+            "confidence_threshold",
+            "c",
+            0.5,
+            0.0,
+            1.0,
+            0.01,
+            "confidence a draft must have to be sent",
+        ),
         Knob("ngram_order", "n", 4, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
     )
 }
@@ -85,9 +93,6 @@ CHOICES = {
     "fork_sampling": FORK_SAMPLING,
     "schedule": SCHEDULES,
 }
-
-NOT_ON_THE_PAGE = ("schedule", "confidence_threshold")
-"""Fields no widget fills yet: lanes of the page run with their defaults."""
 
 GREEDY_BELOW = 1e-3
 """Temperatures under this are greedy: dividing logits by less overflows float32."""

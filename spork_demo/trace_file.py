@@ -8,13 +8,15 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from spork_demo.settings import SettingsError
-from spork_demo.trace import VERSION, Race, Round
+from spork_demo.settings import SCHEDULES, SettingsError
+from spork_demo.trace import VERSION, Node, Race, Round, Scheduling, Token
 
 BYTE_LIMIT = 16_000_000
 TEXT_LIMIT = 200_000
 LIST_LIMIT = 20_000
 LANE_LIMIT = 4
+ROUNDING = 1e-6
+"""How far beyond 1 sums of floats may carry a probability."""
 
 
 class TraceError(ValueError):
@@ -146,3 +148,42 @@ def _check_round(round_: Round, index: int) -> None:
     spans = (round_.seconds, round_.draft_seconds, round_.judge_seconds, round_.commit_seconds)
     if min(spans) < 0:
         raise TraceError("Seconds cannot be negative.")
+    _check_shares(round_)
+    if round_.scheduling is not None:
+        _check_scheduling(round_, round_.scheduling)
+
+
+def _check_shares(round_: Round) -> None:
+    """What is a probability lies between 0 and 1."""
+    shares = [value for item in (*round_.nodes, *round_.committed) for value in _shares(item)]
+    shares += [node.raw_confidence for node in round_.nodes]
+    shares += [node.threshold for node in round_.nodes]
+    if any(share is not None and not 0 <= share <= 1 + ROUNDING for share in shares):
+        raise TraceError("A probability, confidence or threshold must be between 0 and 1.")
+
+
+def _shares(item: Node | Token) -> tuple[float | None, ...]:
+    return item.target_probability, item.draft_probability, item.confidence
+
+
+def _check_scheduling(round_: Round, why: Scheduling) -> None:
+    """One survival a draft, and the throughputs of the lengths that were considered."""
+    if why.rule not in SCHEDULES:
+        raise TraceError("A round was scheduled by a rule this page does not know.")
+    shares = (*why.survivals, *(() if why.threshold is None else (why.threshold,)))
+    if any(not 0 <= share <= 1 + ROUNDING for share in shares):
+        raise TraceError("A survival or threshold must be between 0 and 1.")
+    measured = (*why.throughputs, *why.hopes, *why.call_seconds, why.draft_seconds or 0.0)
+    if min(measured) < 0:
+        raise TraceError("Throughputs and seconds of a schedule cannot be negative.")
+    considered = len(why.throughputs)
+    fits = len(why.survivals) == len(round_.nodes)
+    fits = fits and all(node.confidence is not None for node in round_.nodes)
+    if why.rule == "threshold":
+        fits = fits and why.threshold is not None
+    if why.rule == "hardware":
+        fits = fits and considered in (round_.scheduled + 1, round_.scheduled + 2)
+        fits = fits and len(why.hopes) == considered - 1 <= len(round_.nodes)
+        fits = fits and considered <= len(why.call_seconds) and why.draft_seconds is not None
+    if not fits:
+        raise TraceError("The numbers of a schedule do not fit the drafted tokens of its round.")

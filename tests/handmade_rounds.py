@@ -68,6 +68,15 @@ def tree_round(index: int = 0) -> Round:
     return make_round(index, nodes, taken(nodes, " the", "correction"))
 
 
+def mixed_round(index: int = 0) -> Round:
+    """The same tree, its tokens from several drafters."""
+    sources = ("table", "context", "recycled", "table", "dspark", "context") * 2
+    tree = tree_round(index)
+    nodes = [replace(n, source=s) for n, s in zip(tree.nodes, sources, strict=True)]
+    nodes[-2] = replace(nodes[-2], source="recycled")
+    return replace(tree, nodes=tuple(nodes))
+
+
 def fork_nodes(kept: int | None, width: int = 3, depth: int = 4) -> tuple[Node, ...]:
     """`width` forks of `depth` tokens in the article's shape; fork `kept` was committed."""
     words = (

@@ -18,6 +18,7 @@ from spork_demo.trace import (
     Token,
     Trace,
 )
+from tests.dspark_rounds import dspark_lane
 
 WORDS = (
     "Here", " is", " the", " plan", ":\n", "\n", "def", " add", "(", "a", ",", " b", "):\n",
@@ -51,8 +52,20 @@ PRESETS = (
     Preset("SPORK, n-gram forks", "spork", drafter="ngram"),
     Preset("SPORK as in the article", "spork", "article", "target", "early_layers"),
     Preset("DSpark as in the article", "dspark", "article", "draft_model"),
+    Preset("DSpark, its own drafter", "dspark", "exact", "dspark"),
 )
 PAIR = PairInfo("SmolLM2-135M-Instruct", layers=30, has_draft_model=True, languages=("en",))
+DSPARK_PAIR = PairInfo(
+    "SmolLM2-135M-Instruct, DSpark",
+    layers=30,
+    has_draft_model=True,
+    languages=("en",),
+    has_dspark=True,
+    trained_on="Student and DSpark drafter learned from 2 million tokens this target wrote.",
+)
+
+
+SOURCES = ("table", "context", "draft_model")
 
 
 def token(place: int, fate: str, text: str | None = None) -> Token:
@@ -76,11 +89,20 @@ def greedy_round(index: int) -> Round:
 def forked_round(index: int, place: int, accepted: int, last: str, score: bool = False) -> Round:
     """A chain that was accepted for `accepted` tokens, with two siblings that were not."""
     nodes = [
-        Node(100 + place + k, WORDS[(place + k) % len(WORDS)], k - 1, "accepted", 0.8, 0.9, 0.8)
+        Node(
+            100 + place + k,
+            WORDS[(place + k) % len(WORDS)],
+            k - 1,
+            "accepted",
+            0.8,
+            0.9,
+            0.8,
+            source=SOURCES[k % 3],
+        )
         for k in range(accepted)
     ]
-    nodes.append(Node(900, " maybe", accepted - 1, "rejected", 0.3, 0.05, 0.4, 0.5, "ngram"))
-    nodes.append(Node(901, " later", accepted, "cut", 0.1, None, 0.2, 0.5, "ngram"))
+    nodes.append(Node(900, " maybe", accepted - 1, "rejected", 0.3, 0.05, 0.4, 0.5, "context"))
+    nodes.append(Node(901, " later", accepted, "cut", 0.1, None, 0.2, 0.5, "recycled"))
     committed = [token(place + k, "accepted") for k in range(accepted)]
     committed.append(token(place + accepted, last))
     return Round(
@@ -143,6 +165,15 @@ def sample_race(prompt: str = "Write a tiny Python function.", tokens: int = 60)
     return Race("A tiny function", lanes, recorded=True)
 
 
+def dspark_race(prompt: str = "Write a tiny Python function.", tokens: int = 60) -> Race:
+    """Greedy, SPORK and exact DSpark, as the page opens where a pair has a DSpark drafter."""
+    greedy, spork, _ = sample_race(prompt, tokens).lanes
+    settings = Settings("dspark", drafter="dspark", draft_length=7, max_new_tokens=tokens)
+    dspark = dspark_lane(settings, prompt, "3 DSpark exact", tokens, WORDS)
+    lanes = (greedy, spork, replace(dspark, fidelity=Fidelity(equal_tokens=1.0)))
+    return Race("Exact DSpark", lanes, recorded=True)
+
+
 @dataclass(slots=True)
 class FakeHost:
     """Replays the sample lanes for whatever is asked. `gap` sleeps between events.
@@ -155,6 +186,7 @@ class FakeHost:
     refuse: str = ""
     break_after: int | None = None
     texts: Sequence[str] = ()
+    offers: Sequence[PairInfo] = (PAIR,)
     closed: list[str] = field(default_factory=list)
     asked: list[tuple] = field(default_factory=list)
 
@@ -162,7 +194,7 @@ class FakeHost:
         return self.state
 
     def pairs(self) -> Sequence[PairInfo]:
-        return (PAIR,) if self.state.ready else ()
+        return tuple(self.offers) if self.state.ready else ()
 
     def race(
         self, prompt: str, lanes: Sequence[Settings], labels: Sequence[str], pair: str = ""
@@ -199,6 +231,9 @@ class FakeHost:
         tokens = settings.max_new_tokens
         if settings.method == "greedy":
             lane = replace(greedy_lane(prompt, tokens), settings=settings, label=label)
+        elif settings.method == "dspark" and settings.exact:
+            lane = dspark_lane(settings, prompt, label, tokens, WORDS)
+            lane = replace(lane, fidelity=Fidelity(equal_tokens=1.0))
         else:
             last = "bonus" if settings.exact else "correction"
             lane = forked_lane(prompt, settings, label, [(3, last), (1, last)], tokens)

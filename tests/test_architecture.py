@@ -14,7 +14,7 @@ PACKAGE = ROOT / "spork_demo"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TORCH = {"torch", "transformers", "accelerate", "safetensors"}
 DRAWING = {"gradio", "plotly"}
-PLAIN = ("settings", "trace", "trace_file", "metrics", "host", "spacefile", "race")
+PLAIN = ("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race")
 RUNS_A_MODEL = {"models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"}
 TOP_LEVEL = {
     "app.py",

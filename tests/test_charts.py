@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spork_demo.charts import acceptance, comparison, figure, judged, palette, rounds
-from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt, item_at
+from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt
 from spork_demo.charts.tree_layout import ANCHOR, lay_out
+from spork_demo.charts.tree_words import item_at
 from spork_demo.trace import Node, Race, Round, Token, Trace
 from tests import handmade_rounds as made
 
@@ -25,6 +26,7 @@ HEX = re.compile(r"^#[0-9A-F]{6}$")
 def every_figure() -> list:
     trees = [
         made.tree_round(),
+        made.mixed_round(),
         made.scored_round(0, 1, (0.1, 0.9)),
         made.wide_round(),
         made.hostile_round(),
@@ -53,6 +55,21 @@ def colours(part, key: str = "") -> list[str]:
 
 def written(fig) -> str:
     return json.dumps(json.loads(fig.to_json()), ensure_ascii=False)
+
+
+def framed(round_: Round) -> dict[str, list[int]]:
+    """Legend name of each source's frames, and how many there are."""
+    named = [trace for trace in fork_tree(round_, " a").data if (trace.name or "")[:5] == "from "]
+    return {trace.name: len(trace.x) for trace in named}
+
+
+def test_frames_tell_sources_by_shape_where_there_is_more_than_one():
+    assert framed(made.mixed_round()) == {
+        "from the table": 4, "from this text": 4, "from recycled tokens": 3,
+        "from the DSpark drafter": 1,
+    }  # fmt: skip
+    assert framed(made.tree_round()) == {}
+    assert len({look.symbol for look in palette.SOURCES.values()}) == len(palette.SOURCES)
 
 
 def test_every_colour_of_every_figure_has_a_dark_one():

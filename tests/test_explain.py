@@ -49,6 +49,25 @@ def test_exact_tree_names_forks_kept_path_and_correction():
     assert text.endswith("the greedy lane pays 160 ms for as many: 2.91× as fast.")
 
 
+def test_a_mixed_tree_says_how_much_came_from_where():
+    merged = lane(Settings("spork", drafter="merged"), made.mixed_round())
+    assert verdict(merged, 0).startswith(
+        "All drafters together proposed 7 forks, 12 tokens in all: 4 from the table, 4 from this "
+        "text, 3 from recycled tokens, 1 from the DSpark drafter; 11 were sent"
+    )
+    assert node_story(merged, 0, 2).startswith(
+        "«␣cat», drafted token 1 of its fork, recycled: the target thought it likely after this "
+        "token earlier in this run (draft probability 0.08,"
+    )
+
+
+@pytest.mark.parametrize(
+    ("drafter", "told"), [("recycle", "Token recycling"), ("dspark", "The DSpark drafter")]
+)
+def test_every_drafter_is_named(drafter, told):
+    assert verdict(lane(Settings("spork", drafter=drafter), made.mixed_round()), 0).startswith(told)
+
+
 def test_exact_chain_kept_whole_ends_in_a_bonus():
     text = verdict(chain_lane(3, Settings("speculative", drafter="draft_model")), 0)
     assert "The draft model proposed a chain of 3 tokens, «␣a b c»." in text
@@ -63,6 +82,8 @@ def test_exact_chain_refused_at_once_keeps_none():
 def test_sampled_chain_names_the_ratio_rule_and_sampled_forks_the_draw():
     chained = Settings("speculative", drafter="draft_model", temperature=1.0)
     assert "(a token stays with probability min(1, p/q))" in verdict(chain_lane(1, chained), 0)
+    block = Settings("dspark", drafter="dspark", temperature=1.0)
+    assert "(a token stays with probability min(1, p/q))" in verdict(chain_lane(1, block), 0)
     forked = Settings("spork", drafter="ngram", temperature=1.0)
     assert "by drawing from its own distribution" in verdict(chain_lane(1, forked), 0)
 
@@ -167,7 +188,8 @@ def test_stories_of_a_tree_tell_why_each_token_fared_as_it_did():
     def story(node: int) -> str:
         return node_story(made.tree_lane(), 0, node)
 
-    assert story(3).startswith("«␣jumps», drafted token 2 of its fork (draft probability 0.66,")
+    told = "«␣jumps», drafted token 2 of its fork, from n-gram counts (draft probability 0.66,"
+    assert story(3).startswith(told)
     assert story(0).endswith("Accepted: the target kept it and every token before it.")
     assert story(1).endswith("Rejected: the target went on with «␣fox» at this place.")
     assert "a token before it in its fork was not kept" in story(5)

@@ -1,16 +1,21 @@
 """The Inside tab without a browser: any lane, any round, any race, never an error."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import gradio as gr
 import pytest
 
+from spork_demo.charts import palette
 from spork_demo.trace import Race, Trace
 from spork_demo.ui import inside, plotly_view, round_text, tree_view
+from spork_demo.ui.ending import with_ends_named
 from tests import handmade_rounds as made
+from tests.sample_race import dspark_race
 
 RACE = made.handmade_race()
-TOLD, TREE, COLUMN, JUDGE, COST = 2, 3, 4, 5, 6
+TOLD, TREE, WHY, STORY, CHANCES, COSTS, RELIABILITY, COLUMN, JUDGE, COST = range(2, 12)
 
 
 def build() -> tuple[gr.Blocks, inside.InsideParts]:
@@ -68,6 +73,27 @@ def test_the_text_so_far_stops_at_the_round_and_marks_its_tokens():
     assert value["marks"] == [[" brown", "plain", "■"]]
 
 
+def test_a_chain_shows_what_it_drafted_in_vain_and_a_tree_does_not():
+    value = json.loads(inside.shown(dspark_race(), 2, 7)[TOLD])
+    round_ = dspark_race().lanes[2].rounds[7]
+    assert [mark[1] for mark in value["dropped"]] == ["rejected"] * 2 + ["cut"] * 2
+    assert len(value["dropped"]) == len(round_.nodes) - round_.accepted
+    assert json.loads(inside.shown(RACE, 1, 0)[TOLD])["dropped"] == []
+
+
+def test_underlines_are_those_of_the_race_view():
+    sheet = (Path(__file__).parent.parent / "assets" / "style.css").read_text(encoding="utf-8")
+    for fate, look in palette.FATES.items():
+        shared = f"text-decoration: underline var(--fate-{fate}-line) var(--fate-{fate});"
+        assert (shared in sheet) is bool(look.underline)
+        assert (f"underline {look.underline} var(--fate-{fate}," in round_text.STYLE) is bool(
+            look.underline
+        )
+        assert (f"--fate-{fate}-line: {look.underline};" in palette.css_variables()) is bool(
+            look.underline
+        )
+
+
 def test_long_text_keeps_its_end():
     value = json.loads(round_text.round_value(made.greedy_lane(600), 599, "", ""))
     assert len(value["before"]) == round_text.BEFORE_CHARACTERS + len(round_text.ELLIPSIS)
@@ -90,6 +116,19 @@ def test_the_table_leaves_out_columns_that_hold_nothing():
 def test_the_anchor_is_the_last_token_before_the_round():
     assert tree_view.anchor_text(RACE.lanes[0], 0) == ""
     assert tree_view.anchor_text(RACE.lanes[0], 1) == " the"
+
+
+def test_the_stop_token_is_called_end_of_text_wherever_it_stands():
+    nodes = made.chain([" a", "<|im_end|>"], 1)
+    tokens = made.taken(nodes, "x", "correction")
+    ended = made.make_round(
+        0, nodes, (tokens[0], replace(tokens[1], token=nodes[1].token, text=""))
+    )
+    race = Race("", (replace(made.tree_lane(), rounds=(ended,), stop_reason="eos"),))
+    value = json.loads(inside.shown(race, 0, 0)[TREE])
+    assert [row["cells"][0] for row in value["table"]["rows"]].count("‹end›") == 2
+    assert "stop token «‹end›»" in json.loads(inside.shown(race, 0, 0)[TOLD])["verdict"]
+    assert with_ends_named(RACE) == RACE
 
 
 def test_payloads_carry_no_tag_and_are_strict_json():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spork_demo.settings import Settings
 from spork_demo.trace import Fidelity, Finished, Race, Trace, fold
 from spork_demo.trace_file import TraceError, dumps, loads
+from tests.dspark_rounds import dspark_round
 from tests.test_metrics import THREE, round_
 
 RACE = Race(
@@ -26,6 +27,12 @@ def test_loading_what_was_saved_gives_the_same_race():
     assert loads(dumps(RACE)) == RACE
 
 
+def test_schedules_survive_saving_and_loading():
+    assert loads(dumps(SCHEDULED)) == SCHEDULED
+    rounded = drafted(confidence=1 + 1e-7)
+    assert loads(rounded).lanes[0].rounds[0].nodes[0].confidence > 1
+
+
 def test_a_trace_is_what_its_events_fold_to():
     lane = dataclasses.replace(THREE, stop_reason="eos", tail="\ufffd", fidelity=Fidelity())
     empty = Trace(lane.settings, lane.prompt)
@@ -36,6 +43,36 @@ def test_a_trace_is_what_its_events_fold_to():
 def test_the_text_of_a_trace_is_its_tokens_joined():
     assert THREE.text == "x" * 9
     assert len(THREE.ids) == 9
+
+
+SCHEDULED = Race(
+    "DSpark",
+    (
+        Trace(
+            Settings("dspark", max_new_tokens=9),
+            "p",
+            rounds=(
+                dspark_round(0, (0.9, 0.8, 0.2), 2, raw=(0.95, 0.9, 0.5)),
+                dspark_round(1, (0.9, 0.4), 1, "threshold"),
+                dspark_round(2, (0.9, 0.4), 1, "full"),
+            ),
+        ),
+    ),
+)
+
+
+def rescheduled(index: int = 0, **fields) -> str:
+    """SCHEDULED with other numbers in the schedule of one round."""
+    data = json.loads(dumps(SCHEDULED))
+    data["lanes"][0]["rounds"][index]["scheduling"].update(fields)
+    return json.dumps(data)
+
+
+def drafted(**fields) -> str:
+    """SCHEDULED with other numbers at its first drafted token."""
+    data = json.loads(dumps(SCHEDULED))
+    data["lanes"][0]["rounds"][0]["nodes"][0].update(fields)
+    return json.dumps(data)
 
 
 def edited(change) -> str:
@@ -71,6 +108,27 @@ BAD = {
     "bad settings": edited(lambda d: d["lanes"][0]["settings"].update(fork_width=10**9)),
     "settings of another kind": edited(lambda d: d["lanes"][0].update(settings=[])),
     "missing field": edited(lambda d: d["lanes"][0]["rounds"][0].pop("seconds")),
+    "confidence above 1": drafted(confidence=1.01),
+    "negative raw confidence": drafted(raw_confidence=-0.1),
+    "draft probability above 1": drafted(draft_probability=2),
+    "target probability below 0": drafted(target_probability=-1e-3),
+    "token probability above 1": edited(
+        lambda d: d["lanes"][1]["rounds"][0]["committed"][0].update(target_probability=1.5)
+    ),
+    "unknown rule": rescheduled(rule="<luck>"),
+    "survival above 1": rescheduled(survivals=[1.5, 0.7, 0.1]),
+    "a survival too few": rescheduled(survivals=[0.9, 0.7]),
+    "a schedule without confidences": drafted(confidence=None),
+    "threshold above 1": rescheduled(1, threshold=3),
+    "a threshold rule without one": rescheduled(1, threshold=None),
+    "negative throughput": rescheduled(throughputs=[-1, 20, 30, 20]),
+    "a throughput too few": rescheduled(throughputs=[20, 30]),
+    "a hope too many": rescheduled(hopes=[1, 1, 1, 1]),
+    "negative call seconds": rescheduled(call_seconds=[-0.1] * 8),
+    "call seconds of too few rows": rescheduled(call_seconds=[0.1] * 2),
+    "negative draft seconds": rescheduled(draft_seconds=-1),
+    "no draft seconds": rescheduled(draft_seconds=None),
+    "infinite throughput": rescheduled(throughputs=[1e308] * 3).replace("1e+308", "1e999"),
 }
 
 
@@ -103,9 +161,9 @@ JSON = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(value=JSON, where=st.integers(0, 200))
-def test_any_value_anywhere_is_read_or_refused_but_never_crashes(value, where):
-    data = json.loads(dumps(RACE))
+@given(value=JSON, where=st.integers(0, 400), race=st.sampled_from([RACE, SCHEDULED]))
+def test_any_value_anywhere_is_read_or_refused_but_never_crashes(value, where, race):
+    data = json.loads(dumps(race))
     places = list(_places(data))
     holder, key = places[where % len(places)]
     holder[key] = value

@@ -84,6 +84,18 @@ def test_after_stop_the_text_stays_and_open_lanes_are_marked():
     assert "Stopped" in said
 
 
+def test_a_recording_that_ended_a_run_is_shown_in_its_place():
+    d = desk(clock=Clock(0.1))
+    run = d.race(**values())
+    for _ in range(9):
+        _, race, _ = next(run)
+    run.close()
+    lines, settled, _ = d.settle(race, 0)
+    assert settled == sample_race()
+    assert json.loads(lines.splitlines()[0])["recorded"] is True
+    assert d.settle(sample_race(), 0)[1] == sample_race(), "a late frame may have hidden it"
+
+
 def test_settling_leaves_finished_recorded_and_absent_races_alone():
     d = desk()
     *_, (_, race, _) = d.race(**values())

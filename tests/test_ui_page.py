@@ -93,7 +93,7 @@ def test_examples_fit_the_limits_of_a_small_deployment_and_say_whether_forks_pay
 
 
 def test_the_api_runs_a_race_by_name(client):
-    view, said = client.predict("Hello", api_name="/race")
+    view, said, _ = client.predict("Hello", api_name="/race")
     kinds = [json.loads(line)["kind"] for line in view.splitlines()]
     assert kinds[0] == "race"
     assert kinds.count("finished") == 3
@@ -130,7 +130,7 @@ def test_bad_input_over_http_is_a_sentence_within_two_seconds(server, client, ch
     host, _ = server
     asked = len(host.asked)
     begun = time.monotonic()
-    _, said = client.predict(**values(**changes), api_name="/race")
+    _, said, _ = client.predict(**values(**changes), api_name="/race")
     assert time.monotonic() - begun < 2
     assert "notice-refused" in said
     assert "Traceback" not in said

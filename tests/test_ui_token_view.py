@@ -4,12 +4,13 @@ import dataclasses
 import json
 from typing import get_args
 
+from spork_demo.charts import palette
 from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES, Settings
 from spork_demo.trace import DraftFate, Fate, Fidelity, LaneEvent, Race, StopReason
 from spork_demo.ui import words
 from spork_demo.ui.summary import exactness, strips
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
-from tests.sample_race import FakeHost, greedy_lane, sample_race, with_texts
+from tests.sample_race import FakeHost, dspark_race, greedy_lane, sample_race, with_texts
 
 HOSTILE = (
     "<b>",
@@ -66,6 +67,23 @@ def test_drafted_tokens_that_were_not_kept_are_listed_apart():
     line = json.loads(event_line(LaneEvent(1, sample_race().lanes[1].rounds[0])))
     assert [token[2] for token in line["committed"]] == ["accepted"] * 3 + ["bonus"]
     assert [token[2] for token in line["dropped"]] == ["rejected", "cut"]
+
+
+def test_tokens_tell_where_they_came_from_and_the_head_has_the_words():
+    race = sample_race()
+    line = json.loads(event_line(LaneEvent(1, race.lanes[1].rounds[0])))
+    sources = [token[7] for token in (*line["committed"], *line["dropped"])]
+    assert sources == ["table", "context", "draft_model", "", "context", "recycled"]
+    assert parsed(head_line(race))[0]["sources"]["table"] == words.SOURCES["table"]
+    assert set(words.SOURCES) == set(palette.SOURCES)
+
+
+def test_the_head_names_the_models_that_draft():
+    lines = parsed(head_line(dspark_race()))[0]
+    assert lines["lanes"][2]["who"] == "DSpark network drafts (dspark-smollm2)"
+    assert "(" not in lines["lanes"][1]["who"]
+    drafting = dataclasses.replace(sample_race(), lanes=dspark_race().lanes[2:])
+    assert head_line(drafting).count("SmolLM2-135M-Instruct + student-20m + dspark-smollm2") == 1
 
 
 def test_lines_of_a_growing_race_only_append():

@@ -1,7 +1,5 @@
 """The proposal of one round as a tree: what was drafted, what was kept, what the target added."""
 
-from collections.abc import Iterable
-
 import plotly.graph_objects as go
 
 from spork_demo.charts.figure import (
@@ -11,12 +9,12 @@ from spork_demo.charts.figure import (
     number,
     phrase,
     token_label,
-    visible,
 )
-from spork_demo.charts.palette import FATES, INK, MUTED
+from spork_demo.charts.palette import FATES, INK, MUTED, SOURCES, source_name
 from spork_demo.charts.tree_layout import ANCHOR, Place, Tree, edge_path, is_kept, lay_out
+from spork_demo.charts.tree_words import added, hover_text, small_numbers, sources
 from spork_demo.metrics import kept_path
-from spork_demo.trace import Node, Round, Token
+from spork_demo.trace import Round
 
 LABEL_CELLS = 14
 ROOMY_ROWS = 12
@@ -24,6 +22,8 @@ ROOMY_PIXELS = 58
 DENSE_PIXELS = 28
 ANCHOR_WORD = "anchor"
 UNSEEN = "rgba(0,0,0,0)"
+MARKER, FRAME, SELECTION = 14, 24, 34
+"""Pixels of a node's marker, of the frame that tells its source, of the ring of a picked node."""
 
 
 def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None) -> go.Figure:
@@ -34,10 +34,12 @@ def fork_tree(round_: Round, anchor_text: str, selected_node: int | None = None)
     """
     tree = _tree(round_, anchor_text)
     dense = tree.rows > ROOMY_ROWS
-    figure = new_figure(_height(tree), left=10, bottom=14, top=46)
+    figure = new_figure(_height(tree, len(sources(round_)) > 1), left=10, bottom=14, top=46)
     figure.update_layout(shapes=_edges(tree), hovermode="closest")
     if selected_node is not None and (place := tree.place(selected_node)):
         _add_selection(figure, place)
+    if len(sources(round_)) > 1:
+        _add_frames(figure, round_, tree, dense)
     for fate in (ANCHOR_WORD, *FATES):
         _add_places(figure, round_, tree, fate, dense)
     if not dense:
@@ -78,11 +80,6 @@ def reading_order(round_: Round) -> list[int]:
     return [place.index for place in places]
 
 
-def added(round_: Round) -> list[Token]:
-    """Committed tokens that were not drafted: the target's own."""
-    return [token for token in round_.committed if token.fate != "accepted"]
-
-
 def _tree(round_: Round, anchor_text: str) -> Tree:
     return lay_out(
         round_,
@@ -92,8 +89,8 @@ def _tree(round_: Round, anchor_text: str) -> Tree:
     )
 
 
-def _height(tree: Tree) -> int:
-    pixels = DENSE_PIXELS if tree.rows > ROOMY_ROWS else ROOMY_PIXELS
+def _height(tree: Tree, framed: bool) -> int:
+    pixels = DENSE_PIXELS if tree.rows > ROOMY_ROWS else ROOMY_PIXELS + 8 * framed
     return 66 + round(pixels * tree.rows)
 
 
@@ -121,10 +118,37 @@ def _add_selection(figure: go.Figure, place: Place) -> None:
         x=[place.x],
         y=[place.y],
         mode="markers",
-        marker={"symbol": "circle-open", "size": 24, "color": INK.light, "line": {"width": 2.5}},
+        marker={
+            "symbol": "circle-open",
+            "size": SELECTION,
+            "color": INK.light,
+            "line": {"width": 2.5},
+        },
         hoverinfo="skip",
         showlegend=False,
     )
+
+
+def _add_frames(figure: go.Figure, round_: Round, tree: Tree, dense: bool) -> None:
+    """A shape around each drafted token by where it came from, where they differ in that."""
+    drafted = [place for place in tree.places if 0 <= place.index < len(round_.nodes)]
+    for source in sources(round_):
+        places = [place for place in drafted if round_.nodes[place.index].source == source]
+        look = SOURCES.get(source)
+        figure.add_scatter(
+            name=f"from {literal(source_name(source))}",
+            x=[round(place.x, 1) for place in places],
+            y=[place.y for place in places],
+            mode="markers",
+            marker={
+                "symbol": look.symbol if look else "octagon-open",
+                "size": _frame(dense),
+                "color": MUTED.light,
+                "line": {"width": 1.5},
+            },
+            cliponaxis=False,
+            hoverinfo="skip",
+        )
 
 
 def _add_places(figure: go.Figure, round_: Round, tree: Tree, fate: str, dense: bool) -> None:
@@ -133,28 +157,51 @@ def _add_places(figure: go.Figure, round_: Round, tree: Tree, fate: str, dense: 
         return
     look = FATES.get(fate)
     colour = look.hue.light if look else INK.light
+    at = {"x": [round(place.x, 1) for place in places], "y": [place.y for place in places]}
+    if len(sources(round_)) > 1:
+        _add_labels(figure, places, at, _frame(dense), dense)
     figure.add_scatter(
-        x=[round(place.x, 1) for place in places],
-        y=[place.y for place in places],
-        mode="markers+text",
+        **at,
+        mode="markers" if len(sources(round_)) > 1 else "markers+text",
         name=fate,
         text=[_written(place) for place in places],
         textposition="top center",
-        textfont={
-            "color": colour if fate != "cut" else MUTED.light,
-            "size": 12 if dense else 14,
-        },
+        textfont=_label_font(fate, dense),
         marker={
             "symbol": look.symbol if look else "square-open",
-            "size": 11 if dense else 14,
+            "size": 11 if dense else MARKER,
             "color": colour,
             "line": {"color": colour, "width": 2 if fate in ("cut", ANCHOR_WORD) else 0},
         },
         cliponaxis=False,
         customdata=[place.index for place in places],
         hoverinfo="text",
-        hovertext=[_hover(round_, place) for place in places],
+        hovertext=[hover_text(round_, place) for place in places],
     )
+
+
+def _add_labels(figure: go.Figure, places: list[Place], at: dict, clear: int, dense: bool) -> None:
+    """The words above nodes that stand in frames: an unseen marker keeps them clear of those."""
+    figure.add_scatter(
+        **at,
+        mode="markers+text",
+        marker={"size": clear, "color": UNSEEN},
+        text=[_written(place) for place in places],
+        textposition="top center",
+        textfont=_label_font(places[0].fate, dense),
+        cliponaxis=False,
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _label_font(fate: str, dense: bool) -> dict:
+    hue = INK if fate == ANCHOR_WORD else MUTED if fate == "cut" else FATES[fate].hue
+    return {"color": hue.light, "size": 12 if dense else 14}
+
+
+def _frame(dense: bool) -> int:
+    return FRAME - 8 if dense else FRAME
 
 
 def _written(place: Place) -> str:
@@ -164,13 +211,13 @@ def _written(place: Place) -> str:
 
 def _add_probabilities(figure: go.Figure, round_: Round, tree: Tree) -> None:
     """q: the drafter's probability, p: the target's; small, below the marker."""
-    labelled = [(place, _small(round_, place)) for place in tree.places]
+    labelled = [(place, small_numbers(round_, place)) for place in tree.places]
     labelled = [(place, text) for place, text in labelled if text]
     figure.add_scatter(
         x=[round(place.x, 1) for place, _ in labelled],
         y=[place.y for place, _ in labelled],
         mode="markers+text",  # the unseen marker keeps the text clear of the node's own
-        marker={"size": 15, "color": UNSEEN},
+        marker={"size": FRAME if len(sources(round_)) > 1 else MARKER + 1, "color": UNSEEN},
         text=[text for _, text in labelled],
         textposition="bottom center",
         textfont={"color": MUTED.light, "size": 11},
@@ -178,33 +225,6 @@ def _add_probabilities(figure: go.Figure, round_: Round, tree: Tree) -> None:
         hoverinfo="skip",
         showlegend=False,
     )
-
-
-def _small(round_: Round, place: Place) -> str:
-    item = item_at(round_, place.index)
-    if item is None:
-        return ""
-    parts = [
-        f"{letter} {_share(value)}"
-        for letter, value in (("q", item.draft_probability), ("p", item.target_probability))
-        if value is not None
-    ]
-    return " · ".join(parts)
-
-
-def _share(probability: float) -> str:
-    if 0 < probability < 0.005:
-        return "&lt;.01"
-    return f"{probability:.2f}".removeprefix("0")
-
-
-def item_at(round_: Round, index: int) -> Node | Token | None:
-    """The drafted node or the target's own token that a place stands for; None for the anchor."""
-    count = len(round_.nodes)
-    if 0 <= index < count:
-        return round_.nodes[index]
-    own = added(round_)
-    return own[index - count] if count <= index < count + len(own) else None
 
 
 def _add_scores(figure: go.Figure, round_: Round, tree: Tree) -> None:
@@ -231,20 +251,3 @@ def _against(score: float, limit: float | None) -> str:
     if limit is None:
         return ""
     return f"≥ τ {number(limit)}" if score >= limit else f"&lt; τ {number(limit)}"
-
-
-def _hover(round_: Round, place: Place) -> str:
-    item = item_at(round_, place.index)
-    if item is None:
-        return "the anchor: the last committed token"
-    lines = [f"<b>{literal(visible(item.text)[:60] or place.label)}</b>  {place.fate}"]
-    numbers: Iterable[tuple[str, float | None]] = (
-        ("draft probability q", item.draft_probability),
-        ("target probability p", item.target_probability),
-        ("confidence", item.confidence),
-        ("threshold", getattr(item, "threshold", None)),
-    )
-    lines += [f"{name} {number(value, 3)}" for name, value in numbers if value is not None]
-    if source := getattr(item, "source", ""):
-        lines.append(f"drafted by {literal(source)}")
-    return "<br>".join([*lines, f"token {item.token}"])

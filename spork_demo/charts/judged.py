@@ -3,8 +3,6 @@
 import plotly.graph_objects as go
 
 from spork_demo.charts.figure import (
-    literal,
-    new_figure,
     number,
     patterned,
     phrase,
@@ -12,6 +10,7 @@ from spork_demo.charts.figure import (
     token_label,
 )
 from spork_demo.charts.palette import FATES, INK, PAGE
+from spork_demo.charts.rows import rows_figure
 from spork_demo.trace import Node, Round
 
 FORK_CELLS = 22
@@ -65,7 +64,7 @@ def _score_chart(round_: Round) -> go.Figure:
     best = max(round_.scores, key=lambda score: score.score)
     kept = limit is not None and best.score >= limit
     fates = ["accepted" if s is best and kept else "rejected" for s in round_.scores]
-    figure = _judge_figure(
+    figure = rows_figure(
         [_fork_label(round_, score.leaf) for score in round_.scores],
         [score.score for score in round_.scores],
         "score",
@@ -87,7 +86,7 @@ def _score_chart(round_: Round) -> go.Figure:
 
 def _threshold_chart(nodes: list[Node]) -> go.Figure:
     labels = [token_label(node.token, node.text) for node in nodes]
-    figure = _judge_figure(labels, [node.target_probability for node in nodes], "probability")
+    figure = rows_figure(labels, [node.target_probability for node in nodes], "probability")
     figure.add_bar(
         name="target p",
         x=[node.target_probability for node in nodes],
@@ -111,27 +110,6 @@ def _threshold_chart(nodes: list[Node]) -> go.Figure:
             cliponaxis=False,
             hoverinfo="x+name",
         )
-    return figure
-
-
-def _judge_figure(names: list[str], values: list[float | None], title: str) -> go.Figure:
-    """A row a fork or token: its name at the left, its number in the right margin."""
-    figure = new_figure(110 + 30 * len(names), top=40, right=48)
-    figure.update_xaxes(range=[0, 1], tickvals=[0, 0.25, 0.5, 0.75, 1], title_text=title)
-    figure.update_yaxes(
-        tickvals=list(range(len(names))),
-        ticktext=[literal(name) for name in names],
-        range=[len(names) - 0.5, -0.5],
-        showgrid=False,
-        zeroline=False,
-        ticklabelstandoff=6,
-        tickfont={"color": INK.light, "size": 13},
-    )
-    for row, value in enumerate(values):
-        figure.add_annotation(
-            x=1, xref="paper", xanchor="left", xshift=10, y=row, text=number(value),
-            showarrow=False, font={"color": INK.light, "size": 13},
-        )  # fmt: skip
     return figure
 
 

@@ -21,7 +21,9 @@ class Hue:
 
 @dataclass(frozen=True, slots=True)
 class FateLook:
-    """How a fate is drawn. `glyph` is the same cue in text; `dash` the edge that leads to it."""
+    """How a fate is drawn. `glyph` is the same cue in text; `dash` the edge that leads to it;
+    `underline` the line under committed text, a part of the style sheet's text-decoration.
+    """
 
     hue: Hue
     symbol: str
@@ -29,6 +31,7 @@ class FateLook:
     dash: str
     width: float
     pattern: str
+    underline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,14 @@ class PhaseLook:
 
     hue: Hue
     pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLook:
+    """How the origin of a drafted token is named, and the frame that stands around its marker."""
+
+    name: str
+    symbol: str
 
 
 PAGE = Hue(LIGHT_PAGE, DARK_PAGE)
@@ -50,12 +61,27 @@ GREEN = Hue("#007F5C", "#45DDB0")
 
 FATES = {
     "plain": FateLook(INK, "square", "■", "solid", 2, ""),
-    "accepted": FateLook(GREEN, "circle", "●", "solid", 4, ""),
-    "bonus": FateLook(Hue("#0A4488", "#62B4FF"), "diamond", "◆", "solid", 3, "+"),
-    "correction": FateLook(Hue("#996300", "#EDB73A"), "triangle-up", "▲", "solid", 3, "/"),
-    "fallback": FateLook(Hue("#C2369F", "#FF7ADB"), "pentagon", "⬟", "solid", 3, "\\"),
+    "accepted": FateLook(GREEN, "circle", "●", "solid", 4, "", "solid 2.5px"),
+    "bonus": FateLook(Hue("#0A4488", "#62B4FF"), "diamond", "◆", "solid", 3, "+", "double 2px"),
+    "correction": FateLook(
+        Hue("#996300", "#EDB73A"), "triangle-up", "▲", "solid", 3, "/", "wavy 1.5px"
+    ),
+    "fallback": FateLook(
+        Hue("#C2369F", "#FF7ADB"), "pentagon", "⬟", "solid", 3, "\\", "dashed 2px"
+    ),
     "rejected": FateLook(Hue("#8A1F00", "#E0784E"), "x", "✕", "dash", 1.8, "x"),
     "cut": FateLook(GREY, "circle-open", "○", "dot", 1.4, "."),
+}
+
+SOURCES = {
+    "target": SourceLook("the target", "star-open"),
+    "early_exit": SourceLook("early exit", "pentagon-open"),
+    "draft_model": SourceLook("the draft model", "triangle-down-open"),
+    "dspark": SourceLook("the DSpark drafter", "hexagon2-open"),
+    "table": SourceLook("the table", "square-open"),
+    "context": SourceLook("this text", "circle-open"),
+    "recycled": SourceLook("recycled tokens", "diamond-open"),
+    "ngram": SourceLook("n-gram counts", "cross-open"),
 }
 
 PHASES = {
@@ -81,6 +107,11 @@ def lane_look(index: int) -> PhaseLook:
     return LANES[index % len(LANES)]
 
 
+def source_name(source: str) -> str:
+    """Where a drafted token came from, in two or three words; a name not known here as it is."""
+    return SOURCES[source].name if source in SOURCES else source
+
+
 def hues() -> dict[str, Hue]:
     """Every named colour, in a fixed order."""
     named = {"page": PAGE, "ink": INK, "muted": MUTED, "grid": GRID, "highlight": HIGHLIGHT}
@@ -96,10 +127,12 @@ DARK = {hue.light: hue.dark for hue in hues().values()}
 def css_variables() -> str:
     """Custom properties for a style sheet: `--fate-accepted`, `--phase-draft`, `--lane-0`, ...
 
-    Each fate also has `--fate-accepted-wash`, a faint background that body text reads on.
+    Each fate also has `--fate-accepted-wash`, a faint background that body text reads on, and
+    those of committed drafts `--fate-accepted-line`, their underline.
     """
     light = [f"  --{name}: {hue.light};" for name, hue in hues().items()]
     dark = [f"  --{name}: {hue.dark};" for name, hue in hues().items()]
+    light += [f"  --fate-{n}-line: {x.underline};" for n, x in FATES.items() if x.underline]
     for name, look in FATES.items():
         light.append(f"  --fate-{name}-wash: {mix(look.hue.light, LIGHT_PAGE, 0.13)};")
         dark.append(f"  --fate-{name}-wash: {mix(look.hue.dark, DARK_PAGE, 0.22)};")

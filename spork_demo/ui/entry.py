@@ -16,7 +16,6 @@ from spork_demo.settings import (
     FORK_NODE_LIMIT,
     KNOBS,
     METHODS,
-    NOT_ON_THE_PAGE,
     RULES,
     Settings,
     SettingsError,
@@ -28,14 +27,8 @@ from spork_demo.ui import words
 FEWEST_LANES = 2
 LANE_PARTS = ("method", "rules", "preset", "own")
 LANE_FIELDS = {"method": ("method",), "rules": ("rules",), "preset": ("drafter", "judge")}
-SHARED_FIELDS = (
-    *(name for name in KNOBS if name not in NOT_ON_THE_PAGE),
-    "fork_shape",
-    "fork_sampling",
-)
-"""Settings that one widget sets for every lane. With LANE_FIELDS and NOT_ON_THE_PAGE they are all
-of Settings.
-"""
+SHARED_FIELDS = (*KNOBS, "fork_shape", "fork_sampling", "schedule")
+"""Settings that one widget sets for every lane. With LANE_FIELDS they are all of Settings."""
 
 OWN_TEXT_LIMIT = 200
 SYMBOLS = {knob.symbol: knob.name for knob in KNOBS.values()}

@@ -1,11 +1,13 @@
 """One round told in plain sentences, from the numbers its trace recorded and nothing else."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from spork_demo.charts.figure import counted, milliseconds, number, phrase, probability, shortened
-from spork_demo.charts.fork_tree import added
 from spork_demo.charts.judged import fork_text
+from spork_demo.charts.palette import source_name
 from spork_demo.charts.rounds import greedy_seconds
+from spork_demo.charts.tree_words import added, sources
 from spork_demo.metrics import kept_path
 from spork_demo.settings import Settings
 from spork_demo.trace import Node, Round, Token, Trace
@@ -17,6 +19,12 @@ PROPOSERS = {
     "early_exit": "The target's first {layers} layers",
     "draft_model": "The draft model",
     "ngram": "The n-gram drafter",
+    "recycle": "Token recycling",
+    "dspark": "The DSpark drafter",
+    "merged": "All drafters together",
+    "table": "The table of text the target wrote earlier",
+    "context": "The counts over this text",
+    "recycled": "Token recycling",
 }
 SCORERS = {
     "early_layers": "The target's first {layers} layers",
@@ -79,8 +87,17 @@ def _by_layers(names: dict[str, str], key: str, settings: Settings, other: str) 
 
 
 def _proposer(settings: Settings, round_: Round) -> str:
-    source = next((node.source for node in round_.nodes if node.source), settings.drafter)
-    return _by_layers(PROPOSERS, source, settings, "The drafter")
+    """Who drafted: the drafter of the lane, else the source of what was drafted."""
+    who = settings.drafter if settings.drafter in PROPOSERS else "".join(sources(round_)[:1])
+    return _by_layers(PROPOSERS, who, settings, "The drafter")
+
+
+def _origins(round_: Round) -> str:
+    """How many tokens came from where, once there is more than one origin."""
+    counts = Counter(node.source for node in round_.nodes if node.source)
+    if len(counts) < 2:
+        return ""
+    return ": " + ", ".join(f"{n} from {source_name(source)}" for source, n in counts.most_common())
 
 
 def _nothing_drafted(trace: Trace, round_: Round) -> str:
@@ -107,7 +124,7 @@ def _proposed(settings: Settings, round_: Round) -> str:
         what = f"a chain of {counted(len(nodes), 'token')}, {_joined(nodes)}"
     else:
         what = f"{leaves} forks, {len(nodes)} tokens in all"
-    text = f"{who} proposed {what}"
+    text = f"{who} proposed {what}{_origins(round_)}"
     if round_.scheduled < len(nodes):
         text += (
             f"; {round_.scheduled} were sent to be judged and {len(nodes) - round_.scheduled} cut"
@@ -135,7 +152,8 @@ def _rule(settings: Settings) -> str:
         return " (a token needs p above its threshold and a random number below p)"
     if not settings.exact:
         return " (a token stays when a random number falls below p)"
-    if settings.method == "speculative" and settings.drafter == "draft_model":
+    chain = settings.method == "speculative" and settings.drafter == "draft_model"
+    if chain or settings.method == "dspark":
         return " (a token stays with probability min(1, p/q))"
     return " by drawing from its own distribution"
 

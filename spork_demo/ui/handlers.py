@@ -22,6 +22,7 @@ from spork_demo.trace_file import TraceError
 from spork_demo.ui import words
 from spork_demo.ui.entry import Entry, EntryError, read_entry
 from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.reliability_view import race_reliability
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
 
 LOG = logging.getLogger(__name__)
@@ -31,6 +32,9 @@ FRAME_SECONDS = 1 / 12
 
 SUMMARY_SECONDS = 1.0
 """Shortest time between two result strips while a race runs."""
+
+CHART_SECONDS = 2.0
+"""Shortest time between two reliability diagrams while a race runs."""
 
 NO_RECORDING = -1
 """The menu entry that shows no recording."""
@@ -64,6 +68,20 @@ class Desk:
             return
         yield from self._run(entry)
 
+    def live(self, **values: Any) -> Iterator[tuple[Any, ...]]:
+        """`race` with the reliability diagram so far beside each frame.
+
+        Drawn here, between two rounds: beside a round it would slow the lane that is timed.
+        """
+        drawn = self.clock() - CHART_SECONDS
+        with closing(self.race(**values)) as frames:
+            for frame in frames:
+                due = isinstance(frame[1], Race) and self.clock() - drawn >= CHART_SECONDS
+                chart = gr.skip()
+                if due:
+                    drawn, chart = self.clock(), race_reliability(frame[1])
+                yield (*frame, chart)
+
     def _unknown_pair(self, entry: Entry) -> str:
         known = {pair.name for pair in self.host.pairs()}
         return words.UNKNOWN_PAIR if entry.pair and entry.pair not in known else ""
@@ -88,8 +106,14 @@ class Desk:
             film.cut("failed", words.RUN_FAILED)
         yield film.last()
 
-    def settle(self, race: Race | None) -> Frame:
-        """After a run has ended in any way: where Stop cut it off, close its open lanes."""
+    def settle(self, race: Race | None, picked: Any = NO_RECORDING) -> Frame:
+        """After a run has ended in any way: where Stop cut it off, close its open lanes.
+
+        picked: the recording whose choice ended the run; a last frame of the run may have come
+        after it, so it is shown once more.
+        """
+        if picked != NO_RECORDING:
+            return self.recording(picked)
         if race is None or race.recorded or not unfinished(race):
             return gr.skip(), gr.skip(), gr.skip()
         race, _ = halted(race, "stopped")

@@ -7,11 +7,22 @@ import gradio as gr
 
 from spork_demo.charts import judged, rounds
 from spork_demo.charts.figure import lane_name, visible_line
+from spork_demo.charts.scheduling import (
+    chances_alt,
+    chances_chart,
+    throughput_alt,
+    throughput_chart,
+)
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Race, Round, Trace
+from spork_demo.ui import words
+from spork_demo.ui.ending import with_ends_named
 from spork_demo.ui.explain import verdict
+from spork_demo.ui.notices import headed
 from spork_demo.ui.plotly_view import payload, plotly_view
+from spork_demo.ui.reliability_view import lane_reliability
 from spork_demo.ui.round_text import message_value, round_text, round_value
+from spork_demo.ui.scheduling_story import scheduling_story
 from spork_demo.ui.slower import reasons
 from spork_demo.ui.tree_view import tree_payload
 
@@ -36,14 +47,21 @@ class InsideParts:
     scrubber: gr.Slider
     told: gr.HTML
     tree: gr.HTML
+    why: gr.Column
+    story: gr.HTML
+    chances: gr.HTML
+    costs: gr.HTML
+    reliability: gr.HTML
     judge_column: gr.Column
     judge: gr.HTML
     cost: gr.HTML
 
     @property
     def outputs(self) -> list[gr.blocks.Block]:
+        scheduled_by = [self.why, self.story, self.chances, self.costs, self.reliability]
         judged_by = [self.judge_column, self.judge]
-        return [self.lane, self.scrubber, self.told, self.tree, *judged_by, self.cost]
+        told = [self.lane, self.scrubber, self.told, self.tree]
+        return [*told, *scheduled_by, *judged_by, self.cost]
 
     def show(self, race: Race | None, lane_index: int, round_index: int) -> tuple[Any, ...]:
         """Values of `outputs` for one round; numbers out of range are brought into it."""
@@ -68,14 +86,27 @@ def build_inside(race_state: gr.State) -> InsideParts:
             following = gr.Button("Next →", min_width=120, elem_id="inside-next")
     told = round_text(message_value(NO_RACE), elem_id="inside-told")
     tree = plotly_view(elem_id="inside-tree", padding=False)
+    with gr.Column(visible=False, elem_id="inside-why") as why:
+        story = gr.HTML(elem_id="inside-story", label=words.WHY_SENT_TITLE)
+        with gr.Row():
+            scheduled_by = [
+                _chart(name) for name in ("inside-chances", "inside-costs", "inside-reliability")
+            ]
     with gr.Row():
         with gr.Column(min_width=320, visible=False) as judge_column:
             judge = plotly_view(elem_id="inside-judge")
         with gr.Column(min_width=320):
             cost = plotly_view(elem_id="inside-cost")
-    parts = InsideParts(lane, scrubber, told, tree, judge_column, judge, cost)
+    parts = InsideParts(
+        lane, scrubber, told, tree, why, story, *scheduled_by, judge_column, judge, cost
+    )
     _connect(parts, race_state, previous, following)
     return parts
+
+
+def _chart(elem_id: str) -> gr.HTML:
+    with gr.Column(min_width=320, elem_classes=["chart-column"]):
+        return plotly_view(elem_id=elem_id)
 
 
 def _connect(
@@ -129,6 +160,7 @@ def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[
     """Values of `InsideParts.outputs`; never raises for a number out of range or no race."""
     if race is None or not race.lanes:
         return _nothing(gr.update(choices=[], value=None), NO_RACE)
+    race = with_ends_named(race)
     index = _within(lane_index or 0, len(race.lanes))
     names = [(visible_line(lane_name(lane)), place) for place, lane in enumerate(race.lanes)]
     choice = gr.update(choices=names, value=index)
@@ -148,6 +180,7 @@ def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[
             verdict(trace, place, race.baseline),
         ),
         tree_payload(trace, place),
+        *_why_values(trace, trace.rounds[place]),
         *_judge_values(trace, trace.rounds[place]),
         _cost_payload(trace, place, race.baseline),
     )  # fmt: skip
@@ -155,7 +188,9 @@ def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[
 
 def _nothing(choice: Any, message: str) -> tuple[Any, ...]:
     scrubber = gr.update(maximum=2, interactive=False, value=1, label="Round")
-    return choice, scrubber, message_value(message), None, gr.update(visible=False), None, None
+    hidden = gr.update(visible=False)
+    told = (choice, scrubber, message_value(message), None)
+    return (*told, hidden, None, None, None, None, hidden, None, None)
 
 
 def tree_of(
@@ -164,7 +199,7 @@ def tree_of(
     """The fork tree of one round with a node selected; None where there is no such round."""
     if race is None or not race.lanes:
         return None
-    trace = race.lanes[_within(lane_index or 0, len(race.lanes))]
+    trace = with_ends_named(race).lanes[_within(lane_index or 0, len(race.lanes))]
     if not trace.rounds:
         return None
     return tree_payload(trace, _within(round_index, len(trace.rounds)), node_index)
@@ -188,12 +223,31 @@ def telling_round(race: Race | None, lane_index: int | None) -> int:
 
 def _telling(round_: Round) -> int:
     refused = any(node.fate == "rejected" for node in round_.nodes)
+    weighed = bool(round_.scheduling) and 0 < round_.scheduled < len(round_.nodes)
     forks = len(round_.nodes) - len({node.parent for node in round_.nodes} - {-1})
-    return 3 * min(len(kept_path(round_.nodes)), 3) + 4 * refused + min(forks, 4)
+    return 3 * min(len(kept_path(round_.nodes)), 3) + 4 * refused + 3 * weighed + min(forks, 4)
 
 
 def _within(index: int, count: int) -> int:
     return max(0, min(int(index), count - 1))
+
+
+def _why_values(trace: Trace, round_: Round) -> tuple[Any, ...]:
+    """Whether the scheduler's row is there, and its story and its three charts."""
+    if round_.scheduling is None or not round_.nodes:
+        return gr.update(visible=False), None, None, None, None
+    chances = payload(
+        chances_chart(round_),
+        chances_alt(round_),
+        title=words.CHANCES_TITLE,
+        caption=words.CHANCES,
+    )
+    figure = throughput_chart(round_)
+    costs = figure and payload(
+        figure, throughput_alt(round_), title=words.COSTS_TITLE, caption=words.COSTS
+    )
+    story = headed(words.WHY_SENT_TITLE, scheduling_story(round_))
+    return gr.update(visible=True), story, chances, costs, lane_reliability(trace)
 
 
 def _judge_values(trace: Trace, round_: Round) -> tuple[Any, str | None]:

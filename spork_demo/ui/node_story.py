@@ -1,9 +1,10 @@
 """The story of one token of a round, told when it is clicked."""
 
 from spork_demo.charts.figure import number, probability
-from spork_demo.charts.fork_tree import added
+from spork_demo.charts.tree_words import added
 from spork_demo.settings import Settings
 from spork_demo.trace import ForkScore, Node, Round, Token, Trace
+from spork_demo.ui import words
 from spork_demo.ui.explain import NO_ROUND, named, refusal, refused_nodes, with_probability
 
 
@@ -27,6 +28,8 @@ def _drafted_story(settings: Settings, round_: Round, index: int) -> str:
     node = round_.nodes[index]
     depth = _depth(round_, index)
     text = f"{named(node)}, drafted token {depth} of its fork"
+    if node.source:
+        text += f", {words.SOURCES.get(node.source, node.source)}"
     parts = [
         f"{name} {probability(value)}"
         for name, value in (

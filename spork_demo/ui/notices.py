@@ -13,11 +13,17 @@ def notice(text: str, kind: str = "info") -> str:
     return f'<p class="notice notice-{kind}" role="status">{escape(text)}</p>' if text else ""
 
 
-def status_strip(status: Status) -> str:
-    """How far the model is, with a bar while bytes arrive."""
+def headed(title: str, text: str) -> str:
+    """A paragraph under a small heading."""
+    return f'<div class="headed"><h3>{escape(title)}</h3><p>{escape(text)}</p></div>'
+
+
+def status_strip(status: Status, trained_on: str = "") -> str:
+    """How far the model is, with a bar while bytes arrive, and what its drafters learned from."""
     kind = "ready" if status.ready else "failed" if status.failed else "loading"
     text = escape(status.message)
-    return f'<div class="host-status host-{kind}"><span>{text}</span>{_bar(status)}</div>'
+    learned = f'<span class="host-learned">{escape(trained_on)}</span>' if trained_on else ""
+    return f'<div class="host-status host-{kind}"><span>{text}</span>{_bar(status)}{learned}</div>'
 
 
 def _bar(status: Status) -> str:

@@ -11,16 +11,16 @@ from spork_demo.host import Host
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
 from spork_demo.ui import plotly_view, words
-from spork_demo.ui.controls import Controls, build_knobs, build_lanes, build_pair, build_prompt
+from spork_demo.ui.controls import Controls, build_knobs, build_pair, build_prompt
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.handlers import NO_RECORDING, Desk
 from spork_demo.ui.inside import InsideParts, build_inside
+from spork_demo.ui.lane_picker import build_lanes, serving
 from spork_demo.ui.notices import notice as said
-from spork_demo.ui.notices import status_strip
 from spork_demo.ui.race_view import STYLE, race_view, script_tag
 from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_file
 from spork_demo.ui.token_view import race_lines
-from spork_demo.ui.waiting import host_news, pair_news
+from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_strip, pair_news
 
 DEVICE = "device"
 """One concurrency id for whatever runs a model, so that runs take turns."""
@@ -66,14 +66,14 @@ def build_page(
         race = gr.State(first)
         with gr.Row(elem_id="top"):
             gr.Markdown(f"# {words.HEADING}\n\n{words.INTRO}", elem_id="heading")
-            strip = gr.HTML(status_strip(host.status()), elem_id="host-status")
+            strip = gr.HTML(opening_strip(host), elem_id="host-status")
         timer = gr.Timer(1.0)
         with gr.Tabs(selected="race") as tabs:
             with gr.Tab(words.TAB_RACE, id="race"):
                 tab = _race_tab(host, limits, presets, recorded)
             with gr.Tab(words.TAB_INSIDE, id="inside"):
                 inside = build_inside(race)
-        _wire_waiting(page, host, tab.controls, strip, timer)
+        _wire_waiting(page, desk, tab.controls, strip, timer)
         _wire_race(page, desk, tab, race, inside)
         _wire_inside(tab, race, tabs, inside)
     return page
@@ -140,7 +140,9 @@ def _race_tab(
     with gr.Row(equal_height=False, elem_id="setup"):
         with gr.Column(min_width=320), gr.Accordion(words.LANES_TITLE, open=False, elem_id="lanes"):
             pair = build_pair([pair.name for pair in host.pairs()])
-            count, lanes = build_lanes(limits, presets, host.pairs)
+            count, lanes = build_lanes(
+                limits, presets, lambda name: serving(host.pairs(), name), pair
+            )
         with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
             shared = build_knobs(limits)
     with gr.Row(equal_height=True, elem_id="now"):
@@ -188,14 +190,23 @@ def _examples(prompt: gr.Textbox) -> None:
 
 
 def _wire_waiting(
-    page: gr.Blocks, host: Host, controls: Controls, strip: gr.HTML, timer: gr.Timer
+    page: gr.Blocks, desk: Desk, controls: Controls, strip: gr.HTML, timer: gr.Timer
 ) -> None:
     layers = controls.shared["verifier_layers"]
-    outputs = [strip, timer, controls.pair, layers]
-    timer.tick(lambda: host_news(host), None, outputs, api_name="status", **LIGHT)
-    page.load(lambda: host_news(host), None, outputs, api_name="status_on_load", **LIGHT)
+    picks, choices = lane_picks(controls.lanes), lane_outputs(controls.lanes)
+
+    def news(*picked: Any) -> list[Any]:
+        return host_news(desk.host, desk.presets, *picked)
+
+    outputs = [strip, timer, controls.pair, layers, *choices]
+    timer.tick(news, picks, outputs, api_name="status", **LIGHT)
+    page.load(news, picks, outputs, api_name="status_on_load", **LIGHT)
     controls.pair.input(
-        lambda name: pair_news(host, name), controls.pair, layers, api_name="pair_layers", **LIGHT
+        lambda name, *picked: pair_news(desk.host, desk.presets, name, *picked),
+        [controls.pair, *picks],
+        [strip, layers, *choices],
+        api_name="pair_news",
+        **LIGHT,
     )
 
 
@@ -203,10 +214,19 @@ def _wire_race(
     page: gr.Blocks, desk: Desk, tab: RaceTab, race: gr.State, inside: InsideParts
 ) -> None:
     frame = [tab.view, race, tab.notice]
+    # The menu lets go of a recording no longer shown, so that it can be chosen again. Gradio sends
+    # the events of one click one after another, so this must stand before the run.
+    gr.on(
+        [tab.run.click, tab.controls.prompt.submit],
+        lambda: NO_RECORDING,
+        outputs=tab.recordings,
+        api_name="leave_recording",
+        **LIGHT,
+    )
     run = gr.on(
         [tab.run.click, tab.controls.prompt.submit],
-        desk.race,
-        outputs=frame,
+        desk.live,
+        outputs=[*frame, tab.charts.reliability],
         inputs_kwargs=tab.controls.inputs(),
         concurrency_id=DEVICE,
         concurrency_limit=1,
@@ -216,10 +236,12 @@ def _wire_race(
     )
     tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
     # The browser fires this once a run has ended, also by Stop, and only after the cancel.
-    ended = run.then(desk.settle, race, frame, api_name="settle", **LIGHT)
-    upload = tab.upload.upload(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
+    ended = run.then(desk.settle, [race, tab.recordings], frame, api_name="settle", **LIGHT)
+    # A run would write over what is opened during it, so opening something ends the run.
+    opened = tab.upload.upload(None, cancels=[run], api_name="open_file", **LIGHT)
+    upload = opened.then(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
     chosen = tab.recordings.input(
-        desk.recording, tab.recordings, frame, api_name="recording", **LIGHT
+        desk.recording, tab.recordings, frame, cancels=[run], api_name="recording", **LIGHT
     )
     details = [tab.download, *inside.outputs]
 
@@ -232,7 +254,6 @@ def _wire_race(
     results = [*tab.charts, *details]
     chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
     for name, event in (("run", ended), ("upload", upload)):
-        # The menu lets go of a recording no longer shown, so that it can be chosen again.
         event.then(
             lambda current: [desk.place(current), *result(current)],
             race,

@@ -11,37 +11,40 @@ from spork_demo.charts import acceptance, comparison
 from spork_demo.trace import Race
 from spork_demo.ui import words
 from spork_demo.ui.plotly_view import payload, plotly_view
+from spork_demo.ui.reliability_view import race_reliability
 
 FILE_NAME = "spork_demo_race.json"
 
 
 class ChartViews(NamedTuple):
-    """The three charts of the race tab."""
+    """The charts of the race tab."""
 
     speed: gr.HTML
     phases: gr.HTML
     acceptance: gr.HTML
+    reliability: gr.HTML
 
 
 def build_charts(race: Race | None) -> ChartViews:
-    speed, phases, kept = chart_values(race)
+    speed, phases, kept, reliability = chart_values(race)
     with gr.Row(elem_id="race-charts"):
         return ChartViews(
             _chart(speed, words.SPEED_TITLE, "speed-chart"),
             _chart(phases, words.PHASES_TITLE, "phase-chart"),
             _chart(kept, words.ACCEPTANCE_TITLE, "acceptance-chart"),
+            _chart(reliability, words.RELIABILITY_TITLE, "reliability-chart"),
         )
 
 
 def _chart(value: str | None, label: str, elem_id: str) -> gr.HTML:
-    with gr.Column(min_width=320):
+    with gr.Column(min_width=320, elem_classes=["chart-column"]):
         return plotly_view(value, elem_id=elem_id, label=label)
 
 
 def chart_values(race: Race | None) -> list[str | None]:
     """Values of the charts, in the order of ChartViews; None draws nothing."""
     if race is None:
-        return [None, None, None]
+        return [None] * len(ChartViews._fields)
     return [
         payload(comparison.speed_chart(race), comparison.speed_alt(race), title=words.SPEED_TITLE),
         payload(
@@ -56,6 +59,7 @@ def chart_values(race: Race | None) -> list[str | None]:
             title=words.ACCEPTANCE_TITLE,
             caption=acceptance.acceptance_caption(race),
         ),
+        race_reliability(race),
     ]
 
 

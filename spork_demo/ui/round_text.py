@@ -8,18 +8,12 @@ import gradio as gr
 
 from spork_demo.charts.figure import visible
 from spork_demo.charts.palette import FATES
-from spork_demo.trace import Token, Trace
+from spork_demo.trace import Node, Round, Token, Trace
+from spork_demo.ui import words
 
 SCRIPT = Path(__file__).resolve().parents[2] / "assets" / "round_text.js"
 BEFORE_CHARACTERS = 700
 ELLIPSIS = "… "
-LINES = {
-    "plain": "none",
-    "accepted": "underline solid 2.5px",
-    "bonus": "underline double 2px",
-    "correction": "underline wavy 1.5px",
-    "fallback": "underline dashed 2px",
-}
 TEMPLATE = '<section class="round-text"></section>'
 STYLE = """
 .round-text p { margin: 0; }
@@ -31,15 +25,27 @@ STYLE = """
   background: var(--background-fill-secondary); }
 .rt-before { color: var(--muted, #59636E); }
 .rt-text:focus-visible { outline: 2px solid var(--color-accent); }
-.rt-mark { color: inherit; background: transparent; border-radius: 2px; margin: 0 1px; }
+.rt-mark { color: inherit; background: transparent; border-radius: 2px; margin: 0 1px;
+  text-underline-offset: 4px; text-decoration-skip-ink: none; }
+.rt-correction { font-weight: 600; }
+.rt-dropped { margin-top: 6px !important; font-size: 14px; color: var(--muted, #59636E); }
+.rt-dropped .rt-glyph { display: inline-block; } /* what the line does not strike through */
+.rt-dropped .rt-mark { margin: 0 5px; white-space: nowrap; font-family: var(--font-mono); }
+.rt-dropped .rt-rejected { color: var(--fate-rejected);
+  text-decoration: line-through solid var(--fate-rejected) 1.5px; }
+.rt-dropped .rt-cut { color: var(--fate-cut);
+  text-decoration: line-through dotted var(--fate-cut) 2px; }
 .rt-glyph { font-size: 10px; margin-right: 2px; vertical-align: 2px; }
 .rt-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 """ + "\n".join(
-    f".rt-{name} {{ background: var(--fate-{name}-wash, transparent); text-decoration: {line};"
-    f" text-decoration-color: var(--fate-{name}, {FATES[name].hue.light});"
-    f" text-underline-offset: 4px; }}\n"
-    f".rt-{name} .rt-glyph {{ color: var(--fate-{name}, {FATES[name].hue.light}); }}"
-    for name, line in LINES.items()
+    f".rt-{name} {{ background: var(--fate-{name}-wash, transparent); text-decoration: underline"
+    f" {look.underline} var(--fate-{name}, {look.hue.light}); }}"
+    for name, look in FATES.items()
+    if look.underline
+)
+STYLE += "\n".join(
+    f".rt-{name} .rt-glyph {{ color: var(--fate-{name}, {look.hue.light}); }}"
+    for name, look in FATES.items()
 )
 
 
@@ -54,10 +60,28 @@ def round_value(trace: Trace, round_index: int, place: str, verdict: str) -> str
     earlier = "".join(
         token.text for round_ in trace.rounds[:round_index] for token in round_.committed
     )
-    marks = [_mark(token) for token in trace.rounds[round_index].committed]
+    round_ = trace.rounds[round_index]
+    marks = [_mark(token) for token in round_.committed]
     if len(earlier) > BEFORE_CHARACTERS:
         earlier = ELLIPSIS + earlier[-BEFORE_CHARACTERS:]
-    return _value(place=place, verdict=verdict, before=earlier, marks=marks)
+    return _value(
+        place=place,
+        verdict=verdict,
+        before=earlier,
+        marks=marks,
+        dropped=_dropped(round_),
+        dropped_words=words.NOT_KEPT,
+    )
+
+
+def _dropped(round_: Round) -> list[tuple[str, str, str]]:
+    """What a chain drafted in vain; the forks of a tree are not one text, so it shows its own."""
+    chain = all(node.parent == place - 1 for place, node in enumerate(round_.nodes))
+    return [
+        (visible(node.text.strip() or node.text) or f"#{node.token}", node.fate, _glyph(node))
+        for node in round_.nodes
+        if chain and node.fate != "accepted"
+    ]
 
 
 def message_value(message: str) -> str:
@@ -65,11 +89,15 @@ def message_value(message: str) -> str:
     return _value(place="", verdict=message, before="", marks=[])
 
 
+def _glyph(token: Node | Token) -> str:
+    return FATES[token.fate].glyph
+
+
 def _mark(token: Token) -> tuple[str, str, str]:
     shown = visible(token.text) if token.text.isspace() else token.text
     if "\n" in token.text and token.text.isspace():
         shown += "\n"
-    return shown or f"#{token.token}", token.fate, FATES[token.fate].glyph
+    return shown or f"#{token.token}", token.fate, _glyph(token)
 
 
 def _value(**fields: Any) -> str:

@@ -20,7 +20,7 @@ def origin(race: Race) -> str:
     place = race.lanes[0].provenance if race.lanes else None
     if place is None:
         return ""
-    models = " + ".join(name for name in (place.target, place.draft) if name)
+    models = " + ".join(name for name in (place.target, place.draft, place.dspark) if name)
     return " · ".join(part for part in (models, place.device, place.dtype, place.date[:10]) if part)
 
 
@@ -44,13 +44,20 @@ def _who(place: int, lane: Trace) -> str:
     if settings.method == "greedy":
         parts.append(words.GREEDY_WHO)
     else:
-        parts.append(words.DRAFTER_NAMES[settings.drafter])
+        parts.append(words.DRAFTER_NAMES[settings.drafter] + _model_name(lane))
     if settings.method == "spork":
         parts.append(words.JUDGE_NAMES[settings.judge])
     usual = lane_label(place, settings, {}) + " "
     if lane.label.startswith(usual):
         parts.append(lane.label.removeprefix(usual))
     return ", ".join(parts)
+
+
+def _model_name(lane: Trace) -> str:
+    """Which model drafts, in brackets, where it is one of its own."""
+    models = {"draft_model": lane.provenance.draft, "dspark": lane.provenance.dspark}
+    name = models.get(lane.settings.drafter, "")
+    return f" ({name})" if name else ""
 
 
 def strips(race: Race) -> list[dict[str, Any]]:

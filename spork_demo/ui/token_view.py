@@ -8,6 +8,7 @@ import json
 import math
 from typing import Any
 
+from spork_demo.metrics import kept_path
 from spork_demo.trace import Event, Fidelity, Finished, LaneEvent, Node, Race, Round, Started, Token
 from spork_demo.ui import summary, words
 
@@ -30,6 +31,7 @@ def head_line(race: Race) -> str:
         origin=summary.origin(race),
         lanes=[summary.lane_head(place, lane) for place, lane in enumerate(race.lanes, 1)],
         fates=words.FATES,
+        sources=words.SOURCES,
         words=words.VIEW,
     )
 
@@ -50,7 +52,7 @@ def event_line(news: LaneEvent) -> str:
             lane=news.lane,
             index=event.index,
             seconds=_number(event.seconds),
-            committed=[_committed(token) for token in event.committed],
+            committed=_all_committed(event),
             dropped=[_dropped(node) for node in event.nodes if node.fate != "accepted"],
         )
     if isinstance(event, Fidelity):
@@ -73,8 +75,17 @@ def _finished(lane: int, event: Finished) -> str:
     )
 
 
-def _committed(token: Token) -> list[Any]:
-    """id, text, fate, target probability, draft probability, confidence, margin."""
+def _all_committed(round_: Round) -> list[list[Any]]:
+    """The committed tokens; the accepted ones have the source of the node they were."""
+    sources = iter([round_.nodes[index].source for index in kept_path(round_.nodes)])
+    return [
+        _committed(token, next(sources, "") if token.fate == "accepted" else "")
+        for token in round_.committed
+    ]
+
+
+def _committed(token: Token, source: str) -> list[Any]:
+    """id, text, fate, target probability, draft probability, confidence, margin, source."""
     return [
         token.token,
         token.text,
@@ -83,6 +94,7 @@ def _committed(token: Token) -> list[Any]:
         _number(token.draft_probability),
         _number(token.confidence),
         _number(token.margin),
+        source,
     ]
 
 
@@ -96,6 +108,7 @@ def _dropped(node: Node) -> list[Any]:
         _number(node.draft_probability),
         _number(node.confidence),
         None,
+        node.source,
     ]
 
 

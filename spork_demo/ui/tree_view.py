@@ -1,8 +1,9 @@
 """The fork tree as the page shows it: figure, table of its tokens and the story of a picked one."""
 
 from spork_demo.charts.figure import number, token_label
-from spork_demo.charts.fork_tree import added, fork_tree, fork_tree_alt, reading_order, tree_width
-from spork_demo.charts.palette import FATES
+from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt, reading_order, tree_width
+from spork_demo.charts.palette import FATES, source_name
+from spork_demo.charts.tree_words import added
 from spork_demo.trace import Node, Round, Token, Trace
 from spork_demo.ui.node_story import node_story
 from spork_demo.ui.plotly_view import PickRow, PickTable, payload
@@ -12,13 +13,7 @@ HOW_TO_READ = (
     "q: the drafter's probability, p: the target's. Pick a token in the tree or in the table for "
     "its story."
 )
-SOURCES = {
-    "target": "the target",
-    "early_exit": "early exit",
-    "draft_model": "the draft model",
-    "ngram": "n-gram",
-}
-COLUMNS = ("token", "place", "fate", "drafted by", "draft q", "target p", "confidence", "threshold")
+COLUMNS = ("token", "place", "fate", "comes from", "draft q", "target p", "confidence", "threshold")
 
 
 def tree_payload(trace: Trace, round_index: int, node_index: int | None = None) -> str:
@@ -82,7 +77,7 @@ def _drafted(round_: Round, node: Node) -> tuple[str, ...]:
         token_label(node.token, node.text, 24),
         after,
         f"{FATES[node.fate].glyph} {node.fate}",
-        SOURCES.get(node.source, node.source),
+        source_name(node.source),
         _cell(node.draft_probability),
         _cell(node.target_probability),
         _cell(node.confidence),

@@ -57,6 +57,11 @@ GREEDY_WHO = "one target call per token"
 CHOICE_NAMES = {
     "fork_shape": {"tree": "tree, grown best first", "forks": "K forks of 1 + M, as the article"},
     "fork_sampling": {"greedy": "most probable token", "top_p": "sampled within top-p"},
+    "schedule": {
+        "hardware": "hardware: as many as pay on this machine",
+        "threshold": "threshold: up to the first draft below c",
+        "full": "full: the whole block",
+    },
 }
 KNOB_LABELS = {
     "fork_width": "K · fork width",
@@ -72,9 +77,27 @@ KNOB_LABELS = {
     "top_k": "top-k",
     "seed": "seed",
     "max_new_tokens": "new tokens",
+    "confidence_threshold": "c · confidence threshold",
     "ngram_order": "n · n-gram order",
 }
-CHOICE_LABELS = {"fork_shape": "Fork shape", "fork_sampling": "Forks go on with"}
+CHOICE_LABELS = {
+    "fork_shape": "Fork shape",
+    "fork_sampling": "Forks go on with",
+    "schedule": "Drafts sent to the target",
+}
+CHOICE_INFO = {
+    "schedule": (
+        "exact DSpark drafts a block at once and may keep back the drafts it trusts least; "
+        "hardware weighs expected tokens against measured seconds"
+    ),
+}
+KNOB_INFO = {"confidence_threshold": "{meaning}; only the threshold rule reads it"}
+KNOB_GROUPS = {
+    "judging": "Judging: thresholds and layers",
+    "shape": "Shape of the forks",
+    "scheduling": "DSpark: how much of a block is sent",
+    "sampling": "Sampling",
+}
 
 FATE_WORDS = {
     "plain": "plain: one target call of its own",
@@ -88,6 +111,18 @@ FATE_WORDS = {
 FATES = {
     name: {"glyph": palette.FATES[name].glyph, "words": words} for name, words in FATE_WORDS.items()
 }
+
+SOURCES = {
+    "target": "by the target itself",
+    "early_exit": "by the target's first layers",
+    "draft_model": "by the draft model",
+    "dspark": "by the DSpark drafter",
+    "table": "from the table of text the target wrote earlier",
+    "context": "from counts over this text",
+    "recycled": "recycled: the target thought it likely after this token earlier in this run",
+    "ngram": "from n-gram counts",
+}
+END_OF_TEXT = "‹end›"
 
 VIEW = {
     "recorded": "recorded",
@@ -105,6 +140,7 @@ VIEW = {
     "tokens_of": "{lane}: tokens. Arrow keys move, Enter opens details.",
     "plain_text": "Plain text",
     "no_text": "(part of a character)",
+    "end_of_text": "(end of text)",
     "card": "Token details",
     "not_kept": "not kept",
     "place": "token {number}",
@@ -114,6 +150,7 @@ VIEW = {
     "target_probability": "target probability",
     "draft_probability": "draft probability",
     "confidence": "confidence",
+    "source": "origin",
     "margin": "logit margin",
     "open_round": "Open this round",
     "close": "Close",
@@ -132,12 +169,70 @@ STOP_WORDS = {
 
 AUTOMATIC = "automatic"
 DSPARK_NOTE = (
-    "Exact DSpark needs its own trained drafter, which the model here does not have yet, so this "
-    "lane uses the article's rules. They are approximate: the text may differ from the target's."
+    "Exact DSpark needs its own trained drafter, which the model here does not have or is still "
+    "loading, so this lane uses the article's rules: the text may differ from the target's."
 )
 ARTICLE_NOTE = "Article rules are approximate: the text may differ from the target's own."
 GREEDY_NOTE = "The baseline: one target call per token. Ratios refer to the first greedy lane."
 EXACT_NOTE = "Exact rules: the output is the target's own, only the speed differs."
+
+NOT_KEPT = "Drafted and not kept:"
+WHY_SENT_TITLE = "Why so many were sent"
+CHANCES_TITLE = "The chance of each draft"
+COSTS_TITLE = "What sending them is worth"
+CHANCES = (
+    "Predicted survival is the chance that a draft and all before it are accepted: the product of "
+    "their confidences."
+)
+COSTS = (
+    "Θ is the tokens expected divided by the seconds of drafting and of the target call. Sending "
+    "stops at the first draft that does not pay, without a look at later ones; where the cost "
+    "climbs in steps, the first draft of a step is judged by what the whole step could bring."
+)
+SENT_FULL = (
+    "The rule is to send the whole block: all {drafts}, though the last, draft {last}, is expected "
+    "to survive with probability {survival} only."
+)
+SENT_ALL_ABOVE = (
+    "The rule is to stop before the first draft below c. There was none: the lowest confidence of "
+    "the {drafts}, {lowest}, reaches c {limit}, so all were sent."
+)
+SENT_UP_TO = (
+    "The rule is to stop before the first draft below c. Draft {first} has confidence "
+    "{confidence}, below c {limit}, so {cut}."
+)
+EXPECTED = (
+    "Sending {drafts} is expected to commit {total} {tokens} in {draft} of drafting and {call} of "
+    "target call, as measured on the machine of this run: Θ = {rate} tokens/s."
+)
+NOTHING_REFUSED = "Every further draft raised Θ, from {rate} with none sent, so all were sent."
+NOTHING_REFUSED_STEPS = (
+    "Not every draft raised Θ by itself, but each brought a higher one in reach, from {rate} with "
+    "none sent, so all were sent."
+)
+NO_CHANCE = "Draft {first} has no chance of surviving, so the search ended there."
+REFUSED = (
+    "Draft {first}, expected to survive with probability {survival}, would change Θ to {rate}, no "
+    "more than {chosen}, so {cut}."
+)
+REFUSED_STAIR = (
+    "Draft {first}, expected to survive with probability {survival}, would change Θ to {rate}; "
+    "even if the drafts behind it, which cost hardly more, were accepted as often as it, at most "
+    "{hope} is in reach, no more than {chosen}, so {cut}."
+)
+WAS_CUT = "it was cut"
+WERE_CUT = "it and all behind it, {count} in all, were cut"
+
+RELIABILITY_TITLE = "Do the confidences come true?"
+RELIABILITY = (
+    "{lane}: on the dotted line a prediction comes true as often as it says; below it the drafter "
+    "is too sure. {error}, from {drafts} of {rounds}, in {bins} equal bins as one run has few "
+    "drafts. Drafts that were cut are not in it."
+)
+RELIABILITY_EMPTY = "{lane}: points appear here as drafts are judged."
+ERROR_BOTH = "Expected calibration error {before} before temperature scaling, {after} after"
+ERROR_ONE = "Expected calibration error {after}; this drafter has no temperature scaling"
+TOO_FEW_DRAFTS = " {drafts} are too few to judge by: below {enough} chance alone moves the points."
 
 NOT_READY = "The model is not ready yet, so this run cannot start: {message} Your text is kept."
 NO_MODEL = "No model can run here: {message} Recorded races still replay."

@@ -5,6 +5,7 @@ No model and no torch; recorded lanes are replayed as if they were decoded live.
 
 import argparse
 import sys
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,7 +13,16 @@ sys.path.insert(0, str(ROOT))
 
 from spork_demo.host import Status  # noqa: E402
 from spork_demo.ui.page import build_page, launch_options, queue_options  # noqa: E402
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race, with_texts  # noqa: E402
+from tests.sample_race import (  # noqa: E402
+    DSPARK_PAIR,
+    LIMITS,
+    PAIR,
+    PRESETS,
+    FakeHost,
+    dspark_race,
+    sample_race,
+    with_texts,
+)
 
 HOSTILE = (
     "<b>bold</b>", "&amp;", '"', "${1+1}", "{{x}}", "\t", "  two", "\n", "`",
@@ -26,12 +36,20 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=0.004, help="seconds between events")
     parser.add_argument("--hostile", action="store_true", help="tokens are markup")
     parser.add_argument("--loading", action="store_true", help="the model never gets ready")
+    parser.add_argument("--late", type=float, help="the model is ready after so many seconds")
+    parser.add_argument("--dspark", action="store_true", help="the pair has a DSpark drafter")
     options = parser.parse_args()
     texts = HOSTILE if options.hostile else ()
     host = FakeHost(gap=options.gap, texts=texts)
     if options.loading:
         host.state = Status("Fetching the model", done_bytes=34_000_000, total_bytes=93_000_000)
-    race = sample_race()
+    if options.dspark:
+        host.offers = (DSPARK_PAIR, PAIR)
+    if options.late:
+        host.state = Status("Fetching the model")
+        ready = Status("The model is ready.", ready=True)
+        threading.Timer(options.late, lambda: setattr(host, "state", ready)).start()
+    race = dspark_race() if options.dspark else sample_race()
     if options.hostile:
         lanes = tuple(with_texts(lane, HOSTILE) for lane in race.lanes)
         race = type(race)("<img src=x onerror='window.hacked=1'>", lanes, recorded=True)

@@ -1,8 +1,6 @@
 """The Inside tab and the charts in a real browser, on handmade races: no model anywhere."""
 
 import contextlib
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,11 +11,6 @@ from pathlib import Path
 
 import pytest
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"), reason="no Chromium was found on PATH"
-)
 APP = Path(__file__).with_name("inside_app.py")
 SECONDS = 60
 
@@ -53,16 +46,6 @@ def handmade() -> Iterator[str]:
 def hostile() -> Iterator[str]:
     with served("hostile") as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as play:
-        chromium = play.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

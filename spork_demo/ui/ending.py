@@ -1,0 +1,32 @@
+"""The token that ends a text has no text of its own: here it gets one to be shown by."""
+
+from dataclasses import replace
+
+from spork_demo.trace import Race, Round
+from spork_demo.ui import words
+
+
+def with_ends_named(race: Race) -> Race:
+    """`race` with the stop token written out wherever a lane drafted or committed it.
+
+    Known only from a lane that a stop token ended; all lanes share one tokenizer.
+    """
+    last = (lane.tokens[-1] for lane in race.lanes if lane.stop_reason == "eos" and lane.rounds)
+    stops = {token.token for token in last if not token.text}
+    if not stops:
+        return race
+    lanes = tuple(
+        replace(lane, rounds=tuple(_named(round_, stops) for round_ in lane.rounds))
+        for lane in race.lanes
+    )
+    return replace(race, lanes=lanes)
+
+
+def _named(round_: Round, stops: set[int]) -> Round:
+    if not any(item.token in stops for item in (*round_.nodes, *round_.committed)):
+        return round_
+    nodes, committed = (
+        tuple(replace(i, text=words.END_OF_TEXT) if i.token in stops else i for i in items)
+        for items in (round_.nodes, round_.committed)
+    )
+    return replace(round_, nodes=nodes, committed=committed)
