@@ -14,13 +14,16 @@ import torch
 from scipy.stats import chi2
 
 from spork_demo.decoding.drafters.blocks import Block, Blocks
+from spork_demo.decoding.drafters.counts import NgramCounts
 from spork_demo.decoding.drafters.dspark import DSparkChain, DSparkForks
+from spork_demo.decoding.drafters.mixture import Mixture
 from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.schedule import hardware_lengths, send_all, threshold_length
 from spork_demo.decoding.verified import exact_rule, verified
 from spork_demo.decoding.verify import verify_exact
 from spork_demo.models.cached_model import CachedModel, Scores
+from spork_demo.models.dspark_config import MixtureConfig
 from spork_demo.settings import Settings
 from tests.dspark_parity import IO, VOCABULARY, parity_drafter, parity_target
 from tests.test_distribution import LIMIT, TARGET, statistic
@@ -219,14 +222,43 @@ def chain_by(length_rule):
     )
 
 
-def forks(plan):
-    return table_lane(lambda blocks, generator: DSparkForks(blocks, plan, SMALL, generator))
+def forks(plan, mixture=None):
+    return table_lane(
+        lambda blocks, generator: DSparkForks(
+            blocks, plan, SMALL, generator, mixture=mixture and mixture()
+        )
+    )
+
+
+def with_counts() -> Mixture:
+    """Counts of a text that repeats itself, and a confidence that looks at both."""
+    counts = NgramCounts(3)
+    counts.add([0, 1, 2, 0, 1, 3, 0, 1, 2, 2], 0)
+    return Mixture(counts, MixtureConfig(0.6, (-0.2, 0.7, 0.9)))
+
+
+def mixed_chain(length_rule):
+    return table_lane(
+        lambda blocks, generator: DSparkChain(
+            blocks,
+            SMALL,
+            generator,
+            lambda confidences: (length_rule(confidences), None),
+            mixture=with_counts(),
+        )
+    )
 
 
 LOSSLESS = {
     "full": chain_by(len),
     "threshold": chain_by(lambda c: threshold_length(c, 0.4)),
     "hardware": chain_by(lambda c: hardware_lengths([c], rates(1, 0.62, 0.5, 0.4)).lengths[0]),
+    "mixed full": mixed_chain(len),
+    "mixed threshold": mixed_chain(lambda c: threshold_length(c, 0.4)),
+    "mixed sampled tree": forks(
+        ForkPlan(width=2, depth=3, shape="tree", budget=5, sample_rest=True), with_counts
+    ),
+    "mixed chosen tree": forks(ForkPlan(width=2, depth=3, shape="tree", budget=5), with_counts),
     "chosen tree": forks(ForkPlan(width=2, depth=3, shape="tree", budget=5)),
     "sampled tree": forks(ForkPlan(width=2, depth=3, shape="tree", budget=5, sample_rest=True)),
     "all sampled": forks(

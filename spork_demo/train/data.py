@@ -228,7 +228,7 @@ def _listening(layers: nn.ModuleList, taps: Sequence[int]) -> Iterator[list[Tens
 
 def _sample(logits: Tensor, generator: torch.Generator) -> Tensor:
     """One token a row at temperature 0.8, top-p 0.95 among the likeliest `CANDIDATES`."""
-    top = (logits / TEMPERATURE).topk(CANDIDATES, dim=-1)
+    top = (logits / TEMPERATURE).topk(min(CANDIDATES, logits.shape[-1]), dim=-1)
     p = top.values.softmax(dim=-1)
     p = p.masked_fill(p.cumsum(dim=-1) - p > TOP_P, 0.0)
     return top.indices.gather(-1, torch.multinomial(p, 1, generator=generator))[:, 0]

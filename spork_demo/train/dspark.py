@@ -174,6 +174,8 @@ def start_markov(network: DSparkNetwork, lessons: Iterable[Lesson], seed: int) -
     odds = torch.sparse_coo_tensor(counts.indices(), gain, counts.shape)
     with torch.random.fork_rng():  # svd_lowrank takes no generator of its own
         torch.random.default_generator.manual_seed(seed)
-        left, scale, right = torch.svd_lowrank(odds, q=config.markov_rank, niter=4)
-    network.markov_head.markov_w1.weight.copy_(left * scale.sqrt())
-    network.markov_head.markov_w2.weight.copy_(right * scale.sqrt())
+        rank = min(config.markov_rank, *odds.shape)
+        left, scale, right = torch.svd_lowrank(odds, q=rank, niter=4)
+    head = network.markov_head
+    for table, side in ((head.markov_w1.weight, left), (head.markov_w2.weight, right)):
+        table.zero_()[:, :rank] = side * scale.sqrt()

@@ -86,7 +86,7 @@ class Block:
 
     def rows(self, tokens: Sequence[int]) -> Tensor:
         """The rows of the logits that stand for `tokens`, -1 for one the drafter cannot speak."""
-        wanted = torch.tensor(tokens, device=self.hidden.device)
+        wanted = torch.tensor(tokens, dtype=torch.long, device=self.hidden.device)
         ids = self.network.draft_ids if self.network.config.draft_rows else None
         if ids is None:
             return wanted
