@@ -72,7 +72,9 @@ def _parser() -> _Parser:
         choices=("data", "ngram", "student", "dspark", "calibrate"),
         help="the target's answers; what is made of them; the fit of the drafter's confidences",
     )
-    train.add_argument("--prompts", default="12000", help="prompts to answer, or to calibrate on")
+    train.add_argument(
+        "--prompts", default="", help="prompts to answer (12000), or to calibrate on (48)"
+    )
     train.add_argument("--steps", default="2000", help="training steps of student and dspark")
     train.add_argument("--out", default=str(ROOT / "assets"), help="where artefacts are written")
     _add_model_options(train)
@@ -188,7 +190,9 @@ def _bench(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from spork_demo.train.command import run  # noqa: PLC0415
 
-    counts = {name: _number(name, getattr(options, name)) for name in ("prompts", "steps")}
+    usual = "48" if options.what == "calibrate" else "12000"
+    given = {"prompts": options.prompts or usual, "steps": options.steps}
+    counts = {name: _number(name, text) for name, text in given.items()}
     for name, count in counts.items():
         if not isinstance(count, int) or count < 1:
             raise UsageError(f"{name} must be a whole number above 0.")

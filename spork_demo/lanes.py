@@ -14,15 +14,9 @@ from spork_demo.decoding.drafters.proposal import Drafter
 from spork_demo.decoding.greedy import greedy
 from spork_demo.decoding.judges import FirstTokenJudge, Judge, ModelJudge
 from spork_demo.decoding.measured_costs import CostTables
+from spork_demo.decoding.node_budget import NodeBudget, Worthwhile
 from spork_demo.decoding.run import Run, Text
-from spork_demo.decoding.schedule import (
-    NodeBudget,
-    Scheduler,
-    scheduler,
-    send_all,
-    send_every_node,
-    worthwhile,
-)
+from spork_demo.decoding.schedule import Scheduler, scheduler, send_all
 from spork_demo.decoding.scored import scored
 from spork_demo.decoding.stopwatch import Stopwatch, synchroniser
 from spork_demo.decoding.verified import article_rule, confidence_rule, exact_rule, verified
@@ -129,12 +123,12 @@ class Lane:
     def _halfway(self) -> int:
         return len(self._run.prompt) + self._settings.max_new_tokens // 2
 
-    def _worth(self, plan: ForkPlan, *, drafts_blocks: bool) -> NodeBudget:
+    def _worth(self, plan: ForkPlan, *, drafts_blocks: bool) -> NodeBudget | None:
         """How many nodes of a tree the target is sent; measured before any clock runs."""
         if plan.shape != "tree" or not self._settings.exact:
-            return send_every_node
+            return None
         costs = self._costs.near(self._halfway)
-        return worthwhile(costs, costs.draft_seconds if drafts_blocks else 0.0)
+        return Worthwhile(costs, costs.draft_seconds if drafts_blocks else 0.0)
 
     def _counts(self) -> NgramCounts:
         """What the settings let counts look at."""

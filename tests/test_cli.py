@@ -28,7 +28,8 @@ WRONG = {
     "abbreviated option": ["decode", "--prom", "a"],
     "unknown pair": ["decode", "--prompt", "a", "--pair", "nobody"],
     "missing checkpoint": ["decode", "--prompt", "a", "--target", "/nowhere/at/all"],
-    "no answers to count": ["train", "ngram", "--folder", "/nowhere/at/all"],
+    "no answers to count": ["train", "ngram"],
+    "no steps": ["train", "student", "--steps", "0"],
     "half a prompt": ["train", "data", "--prompts", "0.5"],
     "prompts that are no file": ["bench", "--prompts", "/nowhere/at/all"],
     "draft alone": ["decode", "--prompt", "a", "--draft", "x"],
@@ -38,6 +39,7 @@ WRONG = {
 @pytest.mark.parametrize("arguments", WRONG.values(), ids=WRONG.keys())
 def test_wrong_values_are_one_sentence_and_exit_code_two(arguments, capsys, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("SPORK_DEMO_CACHE", "/nowhere/at/all")
     assert main(arguments) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -49,11 +51,6 @@ def test_wrong_values_are_one_sentence_and_exit_code_two(arguments, capsys, monk
 def test_an_empty_prompt_is_refused(prompt, capsys, embedded_folder):
     assert main(["decode", "--prompt", prompt]) == 2
     assert "empty" in capsys.readouterr().err
-
-
-def test_exact_dspark_is_refused_until_its_drafter_is_there(capsys, embedded_folder):
-    assert main(["decode", "--prompt", "a", "--method", "dspark"]) == 2
-    assert "Exact DSpark" in capsys.readouterr().err
 
 
 def test_decode_prints_one_json_object(embedded_folder):

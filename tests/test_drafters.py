@@ -12,7 +12,7 @@ from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
 from spork_demo.decoding.drafters.ngram import NgramForks
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.judges import FirstTokenJudge, ModelJudge
-from spork_demo.decoding.schedule import send_every_node, worthwhile
+from spork_demo.decoding.node_budget import Worthwhile
 from spork_demo.decoding.verify import confidence_thresholds
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.settings import Settings
@@ -82,9 +82,7 @@ def test_counting_in_pieces_is_counting_at_once():
     assert whole._followers == pieces._followers
 
 
-def ngram(
-    tokens, *, width=3, depth=3, budget=12, branch=True, limit=99, worth=send_every_node
-) -> Proposal:
+def ngram(tokens, *, width=3, depth=3, budget=12, branch=True, limit=99, worth=None) -> Proposal:
     plan = ForkPlan(width, depth, "tree" if branch else "forks", budget)
     drafter = NgramForks(NgramCounts(4), plan, worth=worth)
     drafter.observe(tokens, None)
@@ -113,10 +111,14 @@ def test_a_tree_sends_as_many_nodes_as_pay_on_the_measured_curve():
     assert joints == sorted(joints, reverse=True)
     for rise in (0.001, 0.05, 0.3, 5.0):
         costs = CostTable(64, 0.0, tuple(1.0 + rise * n for n in range(len(joints) + 1)))
-        sent = ngram(REPETITIVE, width=8, depth=8, budget=128, worth=worthwhile(costs))
+        sent = ngram(REPETITIVE, width=8, depth=8, budget=128, worth=Worthwhile(costs))
         rates = [(1 + sum(joints[:n])) / costs.call_seconds[n] for n in range(len(joints) + 1)]
         assert len(sent.tokens) == rates.index(max(rates))
         assert sent.tokens == whole.tokens[: len(sent.tokens)]
+        # growing may stop early only where nothing further could have paid
+        for count in range(1, len(joints)):
+            if Worthwhile(costs).hopeless(joints[:count], len(joints)):
+                assert rates.index(max(rates)) <= count
     plain = ngram(
         list(range(1, 40)) * 2 + [1] + [9, 8] * 30 + [1], branch=False, depth=8, budget=24
     )

@@ -22,9 +22,6 @@ STAIR = 1.03
 Scheduler = Callable[[Sequence[float]], tuple[int, Scheduling]]
 """From the confidences of a block to how many of its drafts are sent, and why."""
 
-NodeBudget = Callable[[Sequence[float]], int]
-"""From the joint probabilities of a tree's nodes, highest first, to how many of them are sent."""
-
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
@@ -123,30 +120,6 @@ def scheduler(settings: Settings, costs: CostTable | None = None) -> Scheduler:
 def send_all(confidences: Sequence[float]) -> tuple[int, Scheduling]:
     """The whole block."""
     return len(confidences), Scheduling("full", prefix_survival(confidences))
-
-
-def worthwhile(costs: CostTable, draft_seconds: float = 0.0) -> NodeBudget:
-    """As many nodes as make the most expected tokens a second on the measured cost curve.
-
-    For chosen nodes only. That none of them was drawn at random is what allows looking at all
-    sizes before deciding: the decision depends on nothing a drafted token could tell.
-    """
-
-    def nodes(joints: Sequence[float]) -> int:
-        expected, best, most = 1.0, 0, 1.0 / (draft_seconds + costs.seconds(1))
-        for count, joint in enumerate(joints, start=1):
-            expected += joint
-            rate = expected / (draft_seconds + costs.seconds(1 + count))
-            if rate > most:
-                best, most = count, rate
-        return best
-
-    return nodes
-
-
-def send_every_node(joints: Sequence[float]) -> int:
-    """The whole tree."""
-    return len(joints)
 
 
 def _by_threshold(confidences: Sequence[float], threshold: float) -> tuple[int, Scheduling]:

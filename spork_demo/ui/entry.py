@@ -107,7 +107,13 @@ def offered(presets: Sequence[Preset], pairs: Sequence[PairInfo]) -> tuple[Prese
         "draft_model": any(pair.has_draft_model for pair in pairs),
         "dspark": any(pair.has_dspark for pair in pairs),
     }
-    return tuple(p for p in presets if can.get(p.drafter, True) and can.get(p.judge, True))
+
+    def serves(preset: Preset) -> bool:
+        exact_dspark = preset.method == "dspark" and preset.rules == "exact"
+        needs = {preset.drafter, preset.judge, *(["dspark"] if exact_dspark else [])}
+        return all(can.get(name, True) for name in needs)
+
+    return tuple(preset for preset in presets if serves(preset))
 
 
 def find_preset(presets: Sequence[Preset], method: str, rules: str, name: Any) -> Preset:

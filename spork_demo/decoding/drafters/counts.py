@@ -33,6 +33,7 @@ class NgramCounts:
     def __init__(self, order: int, table: NgramTable | None = None, *, recycle: bool = False):
         self.order = order
         self._table = table
+        self._live_weight = 1 if table is None else LIVE_WEIGHT
         self._followers: defaultdict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
         self._recycle = recycle
         self._candidates: dict[int, list[tuple[int, float]]] = {}
@@ -87,12 +88,12 @@ class NgramCounts:
         if live:
             known = {token for token, _ in kept}
             different += sum(token not in known for token in live)
-            total += LIVE_WEIGHT * live.total()
+            total += self._live_weight * live.total()
         share = left / (total + different)
         for token, count in kept:
             parts[token][0] += share * count
         for token, count in (live or {}).items():
-            parts[token][1] += share * LIVE_WEIGHT * count
+            parts[token][1] += share * self._live_weight * count
         return share * different
 
 

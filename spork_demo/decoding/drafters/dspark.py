@@ -17,8 +17,9 @@ from spork_demo.decoding.drafters.blocks import Block, Blocks
 from spork_demo.decoding.drafters.mixture import Mixture, Part
 from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Proposal
+from spork_demo.decoding.node_budget import NodeBudget
 from spork_demo.decoding.sampling import draw
-from spork_demo.decoding.schedule import NodeBudget, Scheduler, send_every_node
+from spork_demo.decoding.schedule import Scheduler
 from spork_demo.models.cached_model import Scores
 from spork_demo.settings import KNOBS, Settings
 
@@ -182,12 +183,14 @@ class DSparkForks(_BlockDrafter):
         generator: torch.Generator,
         *,
         mixture: Mixture | None = None,
-        worth: NodeBudget = send_every_node,
+        worth: NodeBudget | None = None,
         stop_ids: frozenset[int] = frozenset(),
     ) -> None:
         super().__init__(blocks, settings, generator, mixture=mixture, stop_ids=stop_ids)
         self._plan = plan
         self._worth = worth
+        samples = (plan.sample_first or plan.sample_rest) and not settings.greedy
+        self._weighs = worth is not None and plan.shape == "tree" and not samples
 
     @torch.inference_mode()
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
@@ -197,8 +200,8 @@ class DSparkForks(_BlockDrafter):
         grown = self._grow(
             block, tokens, min(limit, self._plan.depth, block.network.config.block_size)
         )
-        if self._plan.shape == "tree" and all(node.q is None for node in grown):
-            grown = grown[: self._worth([node.joint for node in grown])]
+        if self._weighs:
+            grown = grown[: self._worth.nodes([node.joint for node in grown])]
         return Proposal(
             tokens=tuple(node.token for node in grown),
             parents=tuple(node.parent for node in grown),
@@ -211,6 +214,7 @@ class DSparkForks(_BlockDrafter):
     def _grow(self, block: Block, tokens: Sequence[int], depth: int) -> list[_Candidate]:
         order = itertools.count()
         grown: list[_Candidate] = []
+        joints: list[float] = []
         waiting: list[tuple[float, int, _Candidate]] = []
 
         def offer(parent: int, slot: int, context: tuple[int, ...], joint: float, state: Tensor):
@@ -221,6 +225,9 @@ class DSparkForks(_BlockDrafter):
         while waiting and len(grown) < self._plan.nodes:
             node = self._drawn(heapq.heappop(waiting)[2])
             grown.append(node)
+            joints.append(node.joint)
+            if self._weighs and self._worth.hopeless(joints, self._plan.nodes):
+                break
             if node.slot + 1 < depth and node.token not in self._stop_ids:
                 behind = (*node.context, node.token)
                 offer(len(grown) - 1, node.slot + 1, behind, node.joint, node.state)

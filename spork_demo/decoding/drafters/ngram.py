@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from spork_demo.decoding.drafters.counts import NgramCounts, likeliest
 from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Proposal
-from spork_demo.decoding.schedule import NodeBudget, send_every_node
+from spork_demo.decoding.node_budget import NodeBudget
 from spork_demo.models.cached_model import Scores
 
 
@@ -24,7 +24,7 @@ class NgramForks:
         plan: ForkPlan,
         *,
         source: str = "ngram",
-        worth: NodeBudget = send_every_node,
+        worth: NodeBudget | None = None,
         stop_ids: frozenset[int] = frozenset(),
     ) -> None:
         self._counts = counts
@@ -39,6 +39,7 @@ class NgramForks:
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
         depth, reach = min(self._plan.depth, limit), self._counts.reach
         context = tuple(tokens[-reach:])
+        weighs = self._worth is not None and self._plan.shape == "tree"
         nodes: list[tuple[int, int, float, str]] = []
         joints: list[float] = []
         waiting: list[tuple] = []
@@ -47,11 +48,13 @@ class NgramForks:
             negative, _, parent, token, probability, source, behind = heapq.heappop(waiting)
             nodes.append((token, parent, probability, source))
             joints.append(-negative)
+            if weighs and self._worth.hopeless(joints, self._plan.nodes):
+                break
             level = len(behind) - len(context)
             if level < depth and token not in self._stop_ids:
                 self._open(waiting, len(nodes) - 1, -negative, behind, depth)
-        if self._plan.shape == "tree":
-            nodes = nodes[: self._worth(joints)]
+        if weighs:
+            nodes = nodes[: self._worth.nodes(joints)]
         return Proposal(
             tokens=tuple(token for token, _, _, _ in nodes),
             parents=tuple(parent for _, parent, _, _ in nodes),
