@@ -38,6 +38,7 @@ OURS = {
     "greedy": Settings(),
     "speculative_exact": Settings(method="speculative"),
     "spork_exact": Settings(method="spork"),
+    "dspark_exact": Settings(method="dspark"),
 }
 PEERS: dict[str, dict[str, Any]] = {
     "transformers_greedy": {},

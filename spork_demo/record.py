@@ -12,7 +12,11 @@ from spork_demo.trace import Race, advance
 
 GREEDY = ("Greedy", Settings())
 SPORK = ("SPORK, n-gram forks", Settings(method="spork", drafter="ngram"))
-DSPARK = ("DSpark, article", Settings(method="dspark", rules="article", drafter="ngram"))
+DSPARK = ("DSpark", Settings(method="dspark"))
+DSPARK_ARTICLE = (
+    "DSpark, article",
+    Settings(method="dspark", rules="article", drafter="draft_model"),
+)
 SPORK_ARTICLE = (
     "SPORK, article",
     Settings(
@@ -43,7 +47,7 @@ SCRIPTS = (
         "2-article",
         "What article rules cost",
         "List the days of the week and say one short sentence about each.",
-        lanes=(GREEDY, SPORK, SPORK_ARTICLE, DSPARK),
+        lanes=(GREEDY, SPORK, SPORK_ARTICLE, DSPARK_ARTICLE),
     ),
     Script("3-prose", "Free prose", "Describe a storm at sea at night."),
     Script("4-chinese", "A question in Chinese", "请用中文介绍一下长城。", max_new_tokens=80),

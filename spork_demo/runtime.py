@@ -17,6 +17,9 @@ from spork_demo.trace import LaneEvent, Race
 
 logger = logging.getLogger(__name__)
 
+USUAL_CONTEXT = 100
+"""Tokens of prompt and reply halfway through a run with the page's own knobs."""
+
 
 class LocalHost:
     """Runs races in this process, one at a time.
@@ -85,6 +88,8 @@ class LocalHost:
             engine = Engine(load_pair(spec, report=self._report))
             self._report(Progress("load", 0, 0, "Warming up."))
             engine.warm_up()
+            self._report(Progress("load", 0, 0, "Measuring what a call costs on this machine."))
+            engine.costs.near(USUAL_CONTEXT)
         except ModelUnavailable as error:
             self._status = Status(str(error), failed=True)
             return

@@ -255,5 +255,5 @@ def _resolve_drafter(
     if settings.method == "spork" and settings.rules == "article":
         return "target"
     if settings.method == "spork" or not has_draft_model:
-        return "merged" if settings.method == "spork" and merges else "ngram"
+        return "ngram"
     return "draft_model"

@@ -46,8 +46,12 @@ def train_student(
         work / "student.pt",
         told,
     )
-    config = network.config.to_dict() | {
+    config = {
         "student": True,
+        "model_type": network.config.model_type,
+        "hidden_size": network.config.hidden_size,
+        "num_hidden_layers": STUDENT_LAYERS,
+        "vocab_size": network.config.vocab_size,
         "draft_vocab_size": DRAFT_ROWS,
         "training": _told_training(lessons, course),
     }
