@@ -219,7 +219,7 @@ def test_the_reasons_of_every_round_survive_the_trace_file():
             continue
         why = round_.scheduling
         assert why.rule == "hardware"
-        assert why.call_seconds == (10, 11, 13, 16, 20, 25)
+        assert why.call_seconds == (10, 11, 13, 16, 20, 25)[: len(round_.nodes) + 1]
         assert len(why.survivals) == len(round_.nodes)
         assert len(why.throughputs) - 1 == len(why.hopes)
         assert round_.scheduled <= len(why.hopes) <= round_.scheduled + 1

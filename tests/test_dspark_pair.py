@@ -100,11 +100,10 @@ def test_an_engine_with_a_drafter_runs_exact_dspark_and_measures_once(checkpoint
         rounds = list(engine.lane(settings, prompt).events())[1:-1]
         assert [token.token for round_ in rounds for token in round_.committed] == plain
         tables = {round_.scheduling.call_seconds for round_ in rounds if round_.scheduling}
-        assert len(tables) == 1  # measured once for the pair, used by every lane
-        (table,) = tables
-        assert len(table) == 5
+        table = engine.costs.near(11).call_seconds  # measured once, used by every lane
         assert list(table) == sorted(table)
-        assert engine.costs.near(11).call_seconds[:5] == table
+        assert {len(each) for each in tables} >= {5}
+        assert all(each == table[: len(each)] for each in tables)
 
 
 def test_the_command_line_takes_a_drafter_beside_a_target(checkpoints, capsys):

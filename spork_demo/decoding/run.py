@@ -162,7 +162,7 @@ def _nodes(run: Run, outcome: Outcome, kept: set[int]) -> tuple[Node, ...]:
             text=run.text.piece(token),
             parent=proposal.parents[n],
             fate=fates[n],
-            draft_probability=proposal.probabilities[n],
+            draft_probability=_chance(proposal.probabilities[n]),
             target_probability=seen[n],
             confidence=outcome.confidences[n] if outcome.confidences else None,
             threshold=outcome.thresholds[n] if outcome.thresholds else None,
@@ -171,6 +171,11 @@ def _nodes(run: Run, outcome: Outcome, kept: set[int]) -> tuple[Node, ...]:
         )
         for n, token in enumerate(proposal.tokens)
     )
+
+
+def _chance(probability: float | None) -> float | None:
+    """A sum of shares may come out above 1 by rounding; a trace holds chances only."""
+    return None if probability is None else min(1.0, probability)
 
 
 def _tokens(run: Run, outcome: Outcome, accepted: int) -> tuple[Token, ...]:
@@ -185,7 +190,9 @@ def _tokens(run: Run, outcome: Outcome, accepted: int) -> tuple[Token, ...]:
                 text=run.text.push(token),
                 fate="accepted" if node is not None else outcome.last_fate,
                 target_probability=probability,
-                draft_probability=None if node is None else outcome.proposal.probabilities[node],
+                draft_probability=None
+                if node is None
+                else _chance(outcome.proposal.probabilities[node]),
                 confidence=outcome.confidences[node]
                 if node is not None and outcome.confidences
                 else None,

@@ -18,7 +18,7 @@ TOKEN_BITS = 16
 LONGEST_CONTEXT = 3
 FORMAT = 2
 GRAIN = 8
-"""Counts are stored in eighths."""
+"""Counts are stored in eighths, rounded down so that they never sum to more than their total."""
 
 Shares = Sequence[tuple[int, float]]
 """What one place counts for: tokens with their probabilities."""
@@ -132,7 +132,7 @@ class NgramTable:
             starts=np.cumsum([0, *map(len, kept)]).astype(np.uint32),
             tokens=np.array([t for pairs in kept for t, _ in pairs], dtype=np.uint16),
             counts=np.array(
-                [min(round(c * GRAIN), limit) for pairs in kept for _, c in pairs], dtype=np.uint16
+                [min(int(c * GRAIN), limit) for pairs in kept for _, c in pairs], dtype=np.uint16
             ),
             totals=np.array([(c.total(), len(c)) for _, c, _ in rows], dtype=np.float32),
         )
