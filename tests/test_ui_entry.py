@@ -88,9 +88,12 @@ def test_with_a_dspark_drafter_exact_rules_stay():
 
 
 def test_presets_no_pair_can_serve_are_not_offered():
-    without = dataclasses.replace(PAIR, has_draft_model=False)
-    assert "DSpark as in the article" not in [p.name for p in offered(PRESETS, (without,))]
-    assert offered(PRESETS, (without, PAIR)) == PRESETS
+    without = dataclasses.replace(PAIR, has_draft_model=False, has_dspark=False)
+    every = dataclasses.replace(PAIR, has_draft_model=True, has_dspark=True)
+    names = [preset.name for preset in offered(PRESETS, (without,))]
+    assert "DSpark as in the article" not in names
+    assert "DSpark, its own drafter" not in names
+    assert offered(PRESETS, (without, every)) == PRESETS
 
 
 def test_own_knobs_override_the_shared_ones_for_one_lane():
