@@ -69,11 +69,14 @@ def _parser() -> _Parser:
     train.set_defaults(command=_train)
     train.add_argument(
         "what",
-        choices=("data", "ngram", "student", "dspark", "calibrate"),
-        help="the target's answers; what is made of them; the fit of the drafter's confidences",
+        choices=("ask", "data", "ngram", "student", "dspark", "calibrate"),
+        help="prompts the target writes; its answers; what is made of them; the fit of the "
+        "drafter's confidences",
     )
     train.add_argument(
-        "--prompts", default="", help="prompts to answer (12000), or to calibrate on (48)"
+        "--prompts",
+        default="",
+        help="prompts to write (6000), to answer beside them (12000), or to calibrate on (48)",
     )
     train.add_argument("--steps", default="2000", help="training steps of student and dspark")
     train.add_argument("--out", default=str(ROOT / "assets"), help="where artefacts are written")
@@ -190,13 +193,13 @@ def _bench(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace) -> None:
     from spork_demo.train.command import run  # noqa: PLC0415
 
-    usual = "48" if options.what == "calibrate" else "12000"
+    usual = {"ask": "6000", "calibrate": "48"}.get(options.what, "12000")
     given = {"prompts": options.prompts or usual, "steps": options.steps}
     counts = {name: _number(name, text) for name, text in given.items()}
     for name, count in counts.items():
         if not isinstance(count, int) or count < 1:
             raise UsageError(f"{name} must be a whole number above 0.")
-    needs = {"kernels": "packed"} if options.what in ("data", "calibrate") else {"kernels": "stock"}
+    needs = {"kernels": "stock" if options.what in ("ngram", "student", "dspark") else "packed"}
     try:
         run(
             options.what,

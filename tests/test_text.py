@@ -60,6 +60,13 @@ def test_ordinary_text_is_templated_as_the_tokenizer_does(codec, tokenizer, text
     assert codec.encode_prompt(text) == templated(tokenizer, text)
 
 
+def test_the_start_of_a_turn_is_what_every_prompt_begins_with(codec):
+    head = codec.turn_head()
+    prompts = [codec.encode_prompt(text) for text in ("Hello", "You there", "7")]
+    shared = [n for n, ids in enumerate(zip(*prompts, strict=False)) if len(set(ids)) > 1][0]
+    assert head == prompts[0][:shared]
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_raw_text_round_trips_without_template(codec, text):
     assert codec.decode(codec.encode_prompt(text, raw=True)) == text

@@ -61,7 +61,7 @@ def test_taps_are_those_of_the_releases():
 def test_sampling_keeps_the_nucleus_and_follows_it():
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.16, 0.03, 0.01]])) * data.TEMPERATURE
     generator = torch.Generator().manual_seed(0)
-    drawn = [int(data._sample(logits, generator)[0]) for _ in range(4000)]
+    drawn = [int(data.sample(logits, generator, data.TEMPERATURE)[0]) for _ in range(4000)]
     shares = np.bincount(drawn, minlength=5) / 4000
     assert shares[3] == shares[4] == 0  # .5 + .3 + .16 is more than .95
     assert shares[:3] == pytest.approx(np.array([0.5, 0.3, 0.16]) / 0.96, abs=0.03)
@@ -69,7 +69,6 @@ def test_sampling_keeps_the_nucleus_and_follows_it():
 
 def test_an_interrupted_run_goes_on_and_repeats_nothing(monkeypatch, tmp_path):
     listed = [" ".join(map(str, prompt)) for prompt in PROMPTS] + ["1 2", "3 4", "5 6"]
-    monkeypatch.setattr(data, "training_prompts", lambda count, seed: listed[:count])
     monkeypatch.setattr(data, "BATCH", 2)
     wanted = {prompt: naive_greedy(TARGET, [*map(int, prompt.split())], NEW) for prompt in listed}
     told = []
@@ -80,10 +79,10 @@ def test_an_interrupted_run_goes_on_and_repeats_nothing(monkeypatch, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        data.make_answers(engine(), tmp_path, 8, NEW, told=stop_after_two)
+        data.make_answers(engine(), tmp_path, listed, NEW, told=stop_after_two)
     before = {path.name for path in tmp_path.glob("*.jsonl")}
     (tmp_path / "00002.new").write_text("half a shard")
-    data.make_answers(engine(), tmp_path, 8, NEW, told=told.append)
+    data.make_answers(engine(), tmp_path, listed, NEW, told=told.append)
     assert before < {path.name for path in tmp_path.glob("*.jsonl")}
     answers = list(data.read_answers(tmp_path))
     assert sorted(answer.prompt for answer in answers) == sorted(listed)

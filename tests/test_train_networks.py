@@ -352,4 +352,4 @@ def test_a_pair_without_a_drafter_cannot_be_calibrated(tmp_path):
             self.pair = pair
 
     with pytest.raises(ValueError, match=r"^There is no DSpark drafter.*\.$"):
-        calibrate(Bare(tiny_pair()), tmp_path, 3, lambda line: None)
+        calibrate(Bare(tiny_pair()), tmp_path, ["1 2 3"], lambda line: None)

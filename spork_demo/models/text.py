@@ -75,6 +75,12 @@ class Codec:
         token = self._tokenizer.convert_ids_to_tokens(token_id)
         return b"" if token is None else byte_level_bytes(token)
 
+    def turn_head(self) -> list[int]:
+        """What the chat template puts before the user's text. Raises ValueError without one."""
+        if self._template is None:
+            raise ValueError("This model has no chat template.")
+        return self._encode_part(self._template.head, split=False)
+
     def _encode_raw(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, split_special_tokens=True)
 

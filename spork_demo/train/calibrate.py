@@ -20,8 +20,6 @@ from spork_demo.engine import Engine
 from spork_demo.models.dspark_config import MixtureConfig
 from spork_demo.settings import Settings
 from spork_demo.trace import Round
-from spork_demo.train.data import SEED
-from spork_demo.train.prompts import held_out_prompts
 
 NEW_TOKENS = 96
 WEIGHTS = (0.3, 0.5, 0.7)
@@ -46,15 +44,15 @@ class Observed:
     accepted_length: float
 
 
-def calibrate(engine: Engine, folder: Path, prompts: int, told: Told) -> None:
-    """Fit the drafter of `engine`'s pair and write the result into its config.json.
+def calibrate(engine: Engine, folder: Path, listed: Sequence[str], told: Told) -> None:
+    """Fit the drafter of `engine`'s pair on lanes over the prompts `listed`, and write the result
+    into its config.json.
 
     Raises ValueError with a sentence when the pair has no drafter with a confidence head.
     """
     network = engine.pair.dspark
     if network is None or not network.config.confidence:
         raise ValueError("There is no DSpark drafter to calibrate yet; run train dspark first.")
-    listed = held_out_prompts(prompts, SEED + 1)
     path = folder / "config.json"
     plain = json.loads(path.read_text(encoding="utf-8"))
     bare = dataclasses.replace(network.config, confidence_temperatures=(), mixture=None)
@@ -62,7 +60,7 @@ def calibrate(engine: Engine, folder: Path, prompts: int, told: Told) -> None:
     network.config = bare
     alone = observe(engine, "dspark", listed)
     temperatures = fit_temperatures(alone.logits, alone.survived)
-    report = {"prompts": prompts, "alone": _figures(alone, alone.logits, temperatures)}
+    report = {"prompts": len(listed), "alone": _figures(alone, alone.logits, temperatures)}
     told(f"alone: {report['alone']}\n")
 
     tried: dict[float, Observed] = {}

@@ -1,7 +1,8 @@
 """`python -m spork_demo train WHAT`: make the artefacts of the embedded model, one after another.
 
-data writes the target's answers, ngram counts them, student and dspark train on them, calibrate
-fits the drafter's confidences and its mixture with the counts on prompts kept apart.
+ask has the target write prompts, data answers those and our own, ngram counts the answers, student
+and dspark train on them, calibrate fits the drafter's confidences and its mixture with the counts
+on prompts kept apart.
 """
 
 from collections.abc import Callable
@@ -9,11 +10,13 @@ from pathlib import Path
 
 from spork_demo.engine import Engine
 from spork_demo.models.embedded import default_cache_dir
+from spork_demo.train.asking import ask, kept_apart, read_asked, to_answer
 from spork_demo.train.calibrate import calibrate
-from spork_demo.train.data import make_answers, read_answers, read_lessons
+from spork_demo.train.data import SEED, make_answers, read_answers, read_lessons
 from spork_demo.train.drafters import train_dspark, train_student
 from spork_demo.train.loop import Course
 from spork_demo.train.ngram import build_table
+from spork_demo.train.prompts import held_out_prompts, training_prompts
 
 NAME = "smollm2-135m"
 RATES = {"student": 1e-3, "dspark": 8e-4}
@@ -29,11 +32,18 @@ def run(
     Raises ValueError with a sentence when an earlier step has not been run.
     """
     work = default_cache_dir() / "train"
+    asked = work / "asked.jsonl"
+    if what == "ask":
+        ask(load(), asked, prompts, told)
+        return
     if what == "data":
-        make_answers(load(), work / "answers", prompts, told=told)
+        listed = [*to_answer(read_asked(asked)), *training_prompts(prompts, SEED)]
+        make_answers(load(), work / "answers", listed, told=told)
         return
     if what == "calibrate":
-        calibrate(load(), assets / "dspark" / NAME, prompts, told)
+        listed = kept_apart(read_asked(asked))[: prompts // 2]
+        listed += held_out_prompts(prompts - len(listed), SEED + 1)
+        calibrate(load(), assets / "dspark" / NAME, listed, told)
         return
     lessons = list(read_lessons(work / "answers"))
     if not lessons:

@@ -21,7 +21,6 @@ from transformers import Cache
 from spork_demo.engine import Engine
 from spork_demo.models.cached_model import RowLayer
 from spork_demo.models.layers import decoder_layers
-from spork_demo.train.prompts import held_out_prompts, training_prompts
 
 BATCH = 128
 CLOSE_AT_ONCE = 32
@@ -80,15 +79,12 @@ class Lesson:
 def make_answers(
     engine: Engine,
     folder: Path,
-    prompts: int,
+    listed: Sequence[str],
     new_tokens: int = NEW_TOKENS,
-    *,
-    held_out: bool = False,
     told: Callable[[str], None] = lambda _line: None,
 ) -> None:
     """Answer every prompt that has no answer in `folder` yet, one shard per batch."""
     folder.mkdir(parents=True, exist_ok=True)
-    listed = held_out_prompts(prompts, SEED + 1) if held_out else training_prompts(prompts, SEED)
     answered = {answer.prompt for answer in read_answers(folder)}
     groups: defaultdict[tuple[bool, int], list[tuple[str, list[int]]]] = defaultdict(list)
     for number, prompt in enumerate(listed):
@@ -189,20 +185,27 @@ def _answer(
             )
         features = torch.cat(heard, dim=-1)
         top = logits.softmax(dim=-1).topk(LIKELIEST, dim=-1)
-        chosen = _sample(logits, generator) if sampled else top.indices[:, 0]
+        chosen = sample(logits, generator, TEMPERATURE) if sampled else top.indices[:, 0]
         for place, (row, token) in enumerate(zip(open_rows, chosen.tolist(), strict=True)):
             if not (spoken[row].ids and spoken[row].ids[-1] in stops):
                 spoken[row].add(token, features[place], top.indices[place], top.values[place])
         going = [n for n, row in enumerate(open_rows) if spoken[row].ids[-1] not in stops]
         if not going:
             break
-        if len(open_rows) - len(going) >= CLOSE_AT_ONCE:
-            open_rows = [open_rows[n] for n in going]
-            chosen = chosen[going]
-            for layer in cache.layers:
-                layer.select(going)
+        open_rows, chosen = close_rows(cache, open_rows, going, chosen)
         feed = chosen[:, None]
     return spoken
+
+
+def close_rows(
+    cache: Cache, open_rows: list[int], going: list[int], chosen: Tensor
+) -> tuple[list[int], Tensor]:
+    """Once enough rows of a batch are finished, go on with those in `going` alone."""
+    if not going or len(open_rows) - len(going) < CLOSE_AT_ONCE:
+        return open_rows, chosen
+    for layer in cache.layers:
+        layer.select(going)
+    return [open_rows[n] for n in going], chosen[going]
 
 
 def tapped_layers(layers: int) -> tuple[int, ...]:
@@ -226,9 +229,9 @@ def _listening(layers: nn.ModuleList, taps: Sequence[int]) -> Iterator[list[Tens
             hook.remove()
 
 
-def _sample(logits: Tensor, generator: torch.Generator) -> Tensor:
-    """One token a row at temperature 0.8, top-p 0.95 among the likeliest `CANDIDATES`."""
-    top = (logits / TEMPERATURE).topk(min(CANDIDATES, logits.shape[-1]), dim=-1)
+def sample(logits: Tensor, generator: torch.Generator, temperature: float) -> Tensor:
+    """One token a row, top-p 0.95 among the likeliest `CANDIDATES`."""
+    top = (logits / temperature).topk(min(CANDIDATES, logits.shape[-1]), dim=-1)
     p = top.values.softmax(dim=-1)
     p = p.masked_fill(p.cumsum(dim=-1) - p > TOP_P, 0.0)
     return top.indices.gather(-1, torch.multinomial(p, 1, generator=generator))[:, 0]
