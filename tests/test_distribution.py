@@ -325,3 +325,26 @@ def test_lanes_on_a_real_cache_sample_the_target(method, drafter, sampling):
         seen = sum(counts.values()) - sum(counts[cell] for cell in common)
         value += (seen - runs * rest) ** 2 / (runs * rest)
     assert value < chi2.ppf(1 - 1e-5, len(common))
+
+
+def test_a_draw_is_where_a_uniform_number_falls_in_the_cumulative_sum():
+    p = torch.tensor([0.0, 0.3, 0.0, 0.25, 0.45, 0.0])
+    drawn, replayed = torch.Generator().manual_seed(5), torch.Generator().manual_seed(5)
+    for _ in range(500):
+        point = float(torch.rand((), generator=replayed, dtype=torch.float64)) * sum(p.tolist())
+        sums = itertools.accumulate(p.tolist())
+        assert draw(p, drawn) == next(n for n, total in enumerate(sums) if total > point)
+
+
+@pytest.mark.parametrize("u", [0.0, 1 - 2**-53, 1.0])
+def test_a_draw_at_the_ends_has_a_probability(monkeypatch, u):
+    monkeypatch.setattr(torch, "rand", lambda *_a, **_k: torch.tensor(u, dtype=torch.float64))
+    p = torch.tensor([0.0, 0.3, 0.7, 0.0])
+    assert p[draw(p, torch.Generator())] > 0
+
+
+def test_a_certain_token_takes_no_random_number():
+    generator = torch.Generator().manual_seed(1)
+    before = generator.get_state()
+    assert draw(torch.tensor([0.0, 1.0, 0.0]), generator) == 1
+    assert torch.equal(generator.get_state(), before)

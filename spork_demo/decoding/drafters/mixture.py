@@ -53,12 +53,13 @@ class Part:
 
     def distribution(self, settings: Settings) -> Tensor:
         """q [vocabulary] at the run's temperature; counts have none of their own."""
-        q = self.block.spread(distribution(self.logits[None], settings)[0])
+        q = distribution(self.logits[None], settings)[0]
         if not self.forecast:
-            return q
+            return self.block.spread(q)
         ids = torch.tensor(list(self.forecast), device=q.device)
         counted = torch.tensor([p for p, _ in self.forecast.values()], device=q.device)
-        return (q * self.network_share).index_add(0, ids, self.weight * counted)
+        whole = self.block.spread(q * self.network_share)
+        return whole.index_add_(0, ids, self.weight * counted)
 
     def source(self, token: int, q: Tensor) -> str:
         """Which of the two gave most of q(token)."""
