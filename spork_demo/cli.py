@@ -175,7 +175,8 @@ def _record(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from spork_demo.bench import PROMPTS, run_bench, table  # noqa: PLC0415
+    from spork_demo.bench.run import PROMPTS, run_bench  # noqa: PLC0415
+    from spork_demo.bench.table import table  # noqa: PLC0415
 
     budget = checked_number(
         KNOBS["max_new_tokens"], _number("max_new_tokens", options.max_new_tokens)
@@ -183,7 +184,7 @@ def _bench(options: argparse.Namespace) -> None:
     prompts = _read_prompts(Path(options.prompts)) if options.prompts else PROMPTS
     if options.quick:
         prompts, budget = prompts[:3], 24
-    engine, stock = _engine(options), _engine(options, kernels="stock").pair.target
+    engine, stock = _engine(options), _engine(options, kernels="stock").pair
     report = run_bench(engine, stock, prompts, budget, lambda line: sys.stderr.write(f"{line}\n"))
     if options.json:
         Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")

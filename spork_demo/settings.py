@@ -80,7 +80,7 @@ KNOBS = {
             0.01,
             "confidence a draft must have to be sent",
         ),
-        Knob("ngram_order", "n", 4, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
+        Knob("ngram_order", "n", 5, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
     )
 }
 

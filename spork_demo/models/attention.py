@@ -1,7 +1,8 @@
-"""Grouped-query attention of one row a sequence on a CPU, without reading anything twice.
+"""Grouped-query attention of a few rows on a CPU, without reading or copying anything twice.
 
-Query heads that share a key head are laid out as rows of that head. The stock kernel reads keys
-and values once per query head, which is three times as much for three heads a group.
+Query heads that share a key head are laid out as rows of that head. The stock way reads keys and
+values once per query head, and under a mask copies them for each first, which is three times as
+much for three heads a group.
 """
 
 from torch import Tensor, nn
@@ -21,19 +22,26 @@ def grouped_attention(
     scaling: float | None = None,
     **options,
 ) -> tuple[Tensor, None]:
-    """query [batch, heads, rows, size], key and value [batch, key heads, cached, size]; returns
-    [batch, rows, heads, size]. Anything but one unmasked row goes the stock way.
+    """query [batch, heads, rows, size], key and value [batch, key heads, cached, size], mask
+    [batch, 1, rows, cached]; returns [batch, rows, heads, size]. Rows that are causal without a
+    mask, as in a prefill, go the stock way.
     """
     batch, heads, rows, size = query.shape
     key_heads = key.shape[1]
-    plain = attention_mask is None and not any(options.get(name) for name in ("dropout", "softcap"))
-    if rows > 1 or heads == key_heads or not plain:
+    causal = attention_mask is None and rows > 1
+    shared = attention_mask is None or attention_mask.shape[1] == 1
+    plain = shared and not any(options.get(name) for name in ("dropout", "softcap"))
+    if causal or heads == key_heads or not plain:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **options
         )
-    grouped = query.reshape(batch, key_heads, heads // key_heads, size)
-    mixed = nn.functional.scaled_dot_product_attention(grouped, key, value, scale=scaling)
-    return mixed.reshape(batch, rows, heads, size), None
+    groups = heads // key_heads
+    grouped = query.reshape(batch, key_heads, groups * rows, size)
+    mask = None if attention_mask is None else attention_mask.repeat(1, 1, groups, 1)
+    mixed = nn.functional.scaled_dot_product_attention(
+        grouped, key, value, attn_mask=mask, scale=scaling
+    )
+    return mixed.reshape(batch, heads, rows, size).transpose(1, 2), None
 
 
 def use_grouped_attention(model: PreTrainedModel) -> None:

@@ -49,13 +49,14 @@ class RowLayer(DynamicLayer):
         keys, values = self._buffers
         return keys[:, :, : self.rows], values[:, :, : self.rows]
 
-    def keep(self, start: int, rows: Sequence[int]) -> None:
-        """Move `rows` (absolute, ascending) down to `start` and forget what follows them."""
-        end = start + len(rows)
-        if self._buffers is not None and list(rows) != list(range(start, end)):
+    def keep(self, start: int, rows: int, moved: Tensor | None) -> None:
+        """Hold `rows` rows from `start` on and forget what follows them. moved: which rows
+        (absolute, ascending) they are, None where they stand there already.
+        """
+        end = start + rows
+        if self._buffers is not None and moved is not None:
             for buffer in self._buffers:
-                index = torch.tensor(rows, device=buffer.device)
-                buffer[:, :, start:end] = buffer.index_select(2, index)
+                buffer[:, :, start:end] = buffer.index_select(2, moved)
         self.rows = end
 
     def select(self, sequences: Sequence[int]) -> None:
@@ -191,8 +192,11 @@ class CachedModel:
         if any(not 0 <= row < self.pending for row in rows) or sorted(set(rows)) != list(rows):
             raise ValueError("Only pending rows can be committed, each once and in order.")
         start = self._length
+        moved = None
+        if list(rows) != list(range(len(rows))):
+            moved = torch.tensor([start + row for row in rows], device=self.device)
         for layer in self.layers:
-            layer.keep(start, [start + row for row in rows])
+            layer.keep(start, len(rows), moved)
         self._length = start + len(rows)
         self._parents.clear()
 

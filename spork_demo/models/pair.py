@@ -75,6 +75,7 @@ def load_pair(
         use_grouped_attention(pair.target)
         if pair.draft is not None:
             pack(pair.draft)
+            use_grouped_attention(pair.draft)
         if pair.dspark is not None:
             share_head(pair.dspark, pair.target)
             pack(pair.dspark)

@@ -22,7 +22,7 @@ from spork_demo.settings import Settings
 from spork_demo.trace import Round
 
 NEW_TOKENS = 96
-WEIGHTS = (0.3, 0.5, 0.7)
+WEIGHTS = (0.5, 0.65, 0.8)
 """Weights of the counts that are tried."""
 STEPS, RATE = 400, 0.1
 NEARLY = 1e-6

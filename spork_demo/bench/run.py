@@ -5,20 +5,21 @@ prompt all lanes take their turn, so a machine that drifts drifts for all of the
 rotates so that none always follows the same other.
 """
 
+import dataclasses
 import platform
 import resource
 import statistics
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel
 
-from spork_demo.decoding.stopwatch import synchroniser
+from spork_demo.bench.calls import call_costs
+from spork_demo.bench.peers import peers
+from spork_demo.bench.tally import Lane, Tally
 from spork_demo.engine import Engine
 from spork_demo.metrics import measure
+from spork_demo.models.pair import Pair
 from spork_demo.settings import Settings, SettingsError
 from spork_demo.trace import Trace, fold
 
@@ -40,45 +41,18 @@ OURS = {
     "spork_exact": Settings(method="spork"),
     "dspark_exact": Settings(method="dspark"),
 }
-PEERS: dict[str, dict[str, Any]] = {
-    "transformers_greedy": {},
-    "transformers_prompt_lookup": {"prompt_lookup_num_tokens": 4},
-}
-
-
-@dataclass(slots=True)
-class Tally:
-    """What one lane did over all prompts. Seconds are decoding without prefill for our lanes
-    and the whole of `generate`, prefill included, for transformers; so are `whole_seconds`.
-    """
-
-    ids: list[tuple[int, ...]] = field(default_factory=list)
-    whole_seconds: list[float] = field(default_factory=list)
-    target_calls: int = 0
-    rounds: int = 0
-
-    @property
-    def tokens(self) -> int:
-        return sum(len(ids) for ids in self.ids)
-
-    def rates(self) -> list[float]:
-        """Tokens per second of each prompt, prefill included for everyone."""
-        return [len(ids) / s for ids, s in zip(self.ids, self.whole_seconds, strict=True)]
-
-
-Lane = Callable[[Sequence[int], Tally], None]
 
 
 def run_bench(
     engine: Engine,
-    stock: PreTrainedModel,
+    stock: Pair,
     prompts: Sequence[str],
     new_tokens: int,
     told: Callable[[str], None] = lambda _line: None,
 ) -> dict[str, Any]:
     """Run every lane over every prompt; returns the report `--json` writes.
 
-    stock: the same target as transformers loads it, for the peers.
+    stock: the same models as transformers loads them, for the peers.
     """
     lanes = _lanes(engine, stock, new_tokens)
     tallies = {name: Tally() for name in lanes}
@@ -91,24 +65,18 @@ def run_bench(
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             lanes[name](ids, tallies[name])
         told(f"prompt {turn + 1} of {len(encoded)}")
-    return _report(engine, tallies)
+    return _report(engine, tallies) | call_costs(engine.pair, stock.target)
 
 
-def _lanes(engine: Engine, stock: PreTrainedModel, new_tokens: int) -> dict[str, Lane]:
+def _lanes(engine: Engine, stock: Pair, new_tokens: int) -> dict[str, Lane]:
     lanes: dict[str, Lane] = {}
     for name, settings in OURS.items():
         try:
-            settings = engine.resolve(Settings(**settings.to_plain() | _budget(new_tokens)))
+            settings = engine.resolve(dataclasses.replace(settings, max_new_tokens=new_tokens))
         except SettingsError:
             continue
         lanes[name] = _ours(engine, settings)
-    for name, options in PEERS.items():
-        lanes[name] = _peer(stock, engine.pair.stop_ids, options, new_tokens)
-    return lanes
-
-
-def _budget(new_tokens: int) -> dict[str, int]:
-    return {"max_new_tokens": new_tokens}
+    return lanes | peers(stock, new_tokens)
 
 
 def _ours(engine: Engine, settings: Settings) -> Lane:
@@ -119,43 +87,6 @@ def _ours(engine: Engine, settings: Settings) -> Lane:
         tally.whole_seconds.append(figures.prefill_seconds + figures.decode_seconds)
         tally.target_calls += figures.target_calls + 1
         tally.rounds += figures.rounds
-
-    return run
-
-
-def _peer(
-    model: PreTrainedModel, stop_ids: frozenset[int], options: dict[str, Any], new_tokens: int
-) -> Lane:
-    synchronise = synchroniser(model.get_input_embeddings().weight.device)
-
-    @torch.inference_mode()
-    def run(ids: Sequence[int], tally: Tally) -> None:
-        calls = 0
-
-        def count(*_: Any) -> None:
-            nonlocal calls
-            calls += 1
-
-        hook = model.register_forward_hook(count)
-        inputs = torch.tensor([list(ids)], device=model.device)
-        synchronise()
-        begin = time.perf_counter()
-        try:
-            output = model.generate(
-                input_ids=inputs,
-                attention_mask=torch.ones_like(inputs),
-                max_new_tokens=new_tokens,
-                do_sample=False,
-                eos_token_id=sorted(stop_ids) or None,
-                **options,
-            )
-        finally:
-            hook.remove()
-        synchronise()
-        tally.whole_seconds.append(time.perf_counter() - begin)
-        tally.ids.append(tuple(output[0, len(ids) :].tolist()))
-        tally.target_calls += calls
-        tally.rounds += max(1, calls - 1)
 
     return run
 
@@ -191,22 +122,3 @@ def _paired(tally: Tally, other: Tally) -> float:
 
 def _same(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one == other
-
-
-def table(report: dict[str, Any]) -> str:
-    """The report as lines of text."""
-    head = (
-        f"{report['machine']}, {report['dtype']}, our kernels {report['kernels']}, "
-        f"{report['prompts']} prompts, "
-        f"peak memory {report['peak_memory_mb']} MB"
-    )
-    columns = (
-        "lane                          tok/s  x greedy  x transformers  tok/round  calls  same"
-    )
-    rows = [
-        f"{name:28}{lane['tokens_per_second']:7.2f}{lane['ratio_to_greedy']:10.2f}"
-        f"{lane['ratio_to_transformers_greedy']:16.2f}{lane['accepted_length']:11.2f}"
-        f"{lane['target_calls']:7}{lane['identical_to_greedy']:6}"
-        for name, lane in report["lanes"].items()
-    ]
-    return "\n".join([head, "", columns, *rows])
