@@ -18,17 +18,18 @@ TEXT = [1, 2, 3, 1, 2, 4, 1, 2, 3]
 
 
 def test_followers_by_hand():
-    table = NgramTable.count([(TEXT, 0, None)], 64, least=(1, 1, 1))
+    table = NgramTable.count([(TEXT, 0, None)], 64, least=1)
     assert table.followers([1, 2]) == ([(3, 2), (4, 1)], 3, 2)
     assert table.followers([2]) == ([(3, 2), (4, 1)], 3, 2)
     assert table.followers([3, 1, 2]) == ([(4, 1)], 1, 1)
     assert table.followers([9]) == ([], 0, 0)
     assert table.followers([]) == ([], 0, 0)
-    assert table.followers([1, 2, 3, 1]) == ([], 0, 0)
+    assert table.followers([1, 2, 3, 1]) == ([(2, 1)], 1, 1)
+    assert table.followers([1, 2, 3, 1, 2]) == ([], 0, 0)
 
 
 def test_the_prompt_is_context_only():
-    table = NgramTable.count([(TEXT, 7, None)], 64, least=(1, 1, 1))
+    table = NgramTable.count([(TEXT, 7, None)], 64, least=1)
     assert table.followers([1]) == ([(2, 1)], 1, 1)
     assert table.followers([3]) == ([], 0, 0)
 
@@ -36,14 +37,14 @@ def test_the_prompt_is_context_only():
 def test_pruning_keeps_the_frequent_and_the_true_totals():
     texts = [([5, 6], 0, None)] * 4 + [([5, 7], 0, None)] * 3
     texts += [([5, 8], 0, None), ([9, 8], 0, None)]
-    table = NgramTable.count(texts, 64, keep=(2, 2, 2), least=(2, 2, 2))
+    table = NgramTable.count(texts, 64, keep=(2, 2, 2, 2), least=2)
     assert table.followers([5]) == ([(6, 4), (7, 3)], 8, 3)
     assert table.followers([9]) == ([], 0, 0)
 
 
 def test_a_place_counts_for_what_the_target_thought_likely():
     shares = [[(6, 0.5), (7, 0.25)], [(9, 1.0)]]
-    table = NgramTable.count([([5, 6, 9], 1, shares)], 64, least=(1, 1, 1))
+    table = NgramTable.count([([5, 6, 9], 1, shares)], 64, least=1)
     assert table.followers([5]) == ([(6, 0.5), (7, 0.25)], 0.75, 2)
     assert table.followers([5, 6]) == ([(9, 1.0)], 1.0, 1)
 
@@ -61,6 +62,8 @@ def test_answers_with_distributions_are_counted_once(tmp_path):
 
 def test_contexts_of_different_lengths_never_collide():
     contexts = [[0], [0, 0], [0, 0, 0], [1], [0, 1], [65_534], [65_534, 0]]
+    contexts += [[0] * 4, [65_534] * 4]
+    assert all(pack(context) < 2**64 for context in contexts)
     assert len({pack(context) for context in contexts}) == len(contexts)
 
 
@@ -91,7 +94,7 @@ def test_a_table_with_pickled_objects_is_refused(tmp_path):
 
 
 def test_the_running_text_counts_three_times_as_much_as_the_table():
-    table = NgramTable.count([([7, 8], 0, None)] * 2 + [([7, 9], 0, None)], 64, least=(1, 1, 1))
+    table = NgramTable.count([([7, 8], 0, None)] * 2 + [([7, 9], 0, None)], 64, least=1)
     counts = NgramCounts(2, table)
     assert [t for t, _, source in likeliest(counts.forecast([7]), 2) if source == "table"] == [8, 9]
     counts.add([7, 9], 0)

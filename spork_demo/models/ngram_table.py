@@ -1,6 +1,6 @@
 """A static table of what followed what in text the target itself wrote.
 
-For each context of 1 to 3 tokens the most frequent followers with their counts. Where the target's
+For each context of 1 to 4 tokens the most frequent followers with their counts. Where the target's
 distributions were kept, each place counts for all its likely tokens by their probabilities, not
 only for the one that was taken. Contexts are packed into one integer of 16 bits a token and kept
 sorted, so a look-up is a binary search and the whole table is five arrays in one npz file.
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 TOKEN_BITS = 16
-LONGEST_CONTEXT = 3
+LONGEST_CONTEXT = 4
 FORMAT = 2
 GRAIN = 8
 """Counts are stored in eighths, rounded down so that they never sum to more than their total."""
@@ -48,7 +48,7 @@ class NgramTable:
 
     def followers(self, context: Sequence[int]) -> tuple[list[tuple[int, float]], float, float]:
         """Kept (token, count) pairs after `context`, all occurrences, and all different tokens
-        before pruning. Empty for a context of 0 or more than 3 tokens or one never seen.
+        before pruning. Empty for a context of 0 or more than 4 tokens or one never seen.
         """
         if not 0 < len(context) <= LONGEST_CONTEXT:
             return [], 0, 0
@@ -92,14 +92,14 @@ class NgramTable:
         texts: Iterable[tuple[Sequence[int], int, Sequence[Shares] | None]],
         vocab_size: int,
         *,
-        keep: Sequence[int] = (8, 6, 4),
-        least: Sequence[int] = (2, 2, 2),
+        keep: Sequence[int] = (8, 6, 4, 4),
+        least: int = 2,
     ) -> "NgramTable":
         """Count texts: (ids, where counting starts; what stands before is only context; what each
         place counts for, None for the token that stands there).
 
-        keep: most followers kept for contexts of 1, 2, 3 tokens. least: how often a context of
-        each length must have been seen to be kept at all.
+        keep: most followers kept for contexts of 1, 2, 3, 4 tokens. least: how often a context
+        must have been seen to be kept at all.
         """
         followers: list[defaultdict[int, Counter[int]]] = [
             defaultdict(Counter) for _ in range(LONGEST_CONTEXT)
@@ -118,7 +118,7 @@ class NgramTable:
             (key, counter, keep[size])
             for size in range(LONGEST_CONTEXT)
             for key, counter in followers[size].items()
-            if seen[size][key] >= least[size]
+            if seen[size][key] >= least
         ]
         rows.sort(key=lambda row: row[0])
         kept = [
@@ -139,7 +139,7 @@ class NgramTable:
 
 
 def pack(context: Sequence[int]) -> int:
-    """A context of up to three token ids below 65,535 as one integer; lengths never collide."""
+    """A context of up to four token ids below 65,535 as one integer; lengths never collide."""
     packed = 0
     for token in context:
         packed = (packed << TOKEN_BITS) | (token + 1)

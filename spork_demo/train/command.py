@@ -43,7 +43,7 @@ def run(
     if what == "calibrate":
         listed = kept_apart(read_asked(asked))[: prompts // 2]
         listed += held_out_prompts(prompts - len(listed), SEED + 1)
-        calibrate(load(), assets / "dspark" / NAME, listed, told)
+        calibrate(load(), assets / "dspark" / f"{NAME}-dspark", listed, told)
         return
     lessons = list(read_lessons(work / "answers"))
     if not lessons:
@@ -57,4 +57,4 @@ def run(
         return
     train = {"student": train_student, "dspark": train_dspark}[what]
     course = Course(steps, RATES[what])
-    train(engine.pair, lessons, course, work / "work", assets / what / NAME, told)
+    train(engine.pair, lessons, course, work / "work", assets / what / f"{NAME}-{what}", told)
