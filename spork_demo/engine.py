@@ -49,6 +49,7 @@ class Engine:
             has_draft_model=self.pair.draft is not None,
             has_dspark=self.pair.dspark is not None,
             merges=self.pair.dspark is not None and self.pair.dspark.config.mixture is not None,
+            counted=self.pair.ngram_table is not None,
             layers=self.layers,
         )
 

@@ -210,15 +210,18 @@ def resolve(
     has_draft_model: bool,
     has_dspark: bool = False,
     merges: bool = False,
+    counted: bool = False,
     layers: int | None = None,
 ) -> Settings:
     """Replace `auto` by the choice this model pair can serve, and check the others against it.
 
     has_dspark: whether the pair has a trained DSpark drafter. merges: whether that drafter was
-        fitted to be merged with counts.
+        fitted to be merged with counts. counted: whether text of the target's own was counted for
+        it; a chain from counts then beats a draft model that has to be run.
     layers: decoder layers of the target; `verifier_layers` above it is refused.
     """
-    drafter = _resolve_drafter(settings, has_draft_model, has_dspark, merges)
+    runs_draft_model = has_draft_model and not (counted and settings.rules == "exact")
+    drafter = _resolve_drafter(settings, runs_draft_model, has_dspark, merges)
     judge = settings.judge
     if judge == "auto":
         judge = "target" if settings.rules == "exact" else "early_layers"
@@ -235,7 +238,7 @@ def resolve(
 
 
 def _resolve_drafter(
-    settings: Settings, has_draft_model: bool, has_dspark: bool, merges: bool
+    settings: Settings, runs_draft_model: bool, has_dspark: bool, merges: bool
 ) -> str:
     own = "merged" if merges else "dspark"
     if settings.method == "dspark" and settings.rules == "exact":
@@ -254,6 +257,6 @@ def _resolve_drafter(
         return settings.drafter
     if settings.method == "spork" and settings.rules == "article":
         return "target"
-    if settings.method == "spork" or not has_draft_model:
+    if settings.method == "spork" or not runs_draft_model:
         return "ngram"
     return "draft_model"

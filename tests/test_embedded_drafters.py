@@ -96,7 +96,9 @@ def test_artefacts_fit_into_a_repository_and_name_no_machine():
     assert max(sizes) < LARGEST
     assert sum(sizes) < ALL_TOGETHER
     for folder in ("dspark", "student"):
-        config = json.loads((ASSETS / folder / f"smollm2-135m-{folder}" / "config.json").read_text())
+        config = json.loads(
+            (ASSETS / folder / f"smollm2-135m-{folder}" / "config.json").read_text()
+        )
         assert not any(key.startswith("_") for key in config)
         assert config["training"]["answer_tokens"] > 100_000
         assert (ASSETS / folder / "README.md").is_file()

@@ -105,6 +105,10 @@ def test_auto_becomes_what_the_pair_can_serve():
     assert (article.drafter, article.judge) == ("target", "early_layers")
     assert resolve(Settings(method="speculative"), has_draft_model=True).drafter == "draft_model"
     assert resolve(Settings(method="speculative"), has_draft_model=False).drafter == "ngram"
+    both = {"has_draft_model": True, "counted": True}
+    assert resolve(Settings(method="speculative"), **both).drafter == "ngram"
+    article = Settings(method="speculative", rules="article")
+    assert resolve(article, **both).drafter == "draft_model"
 
 
 def test_what_the_pair_cannot_serve_is_refused():
