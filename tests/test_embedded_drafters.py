@@ -70,7 +70,7 @@ def test_defaults_use_what_was_made_for_this_model(pair_engine):
         method: pair_engine.resolve(Settings(method=method)).drafter
         for method in ("spork", "dspark", "speculative")
     }
-    assert chosen == {"spork": "ngram", "dspark": "merged", "speculative": "draft_model"}
+    assert chosen == {"spork": "ngram", "dspark": "merged", "speculative": "ngram"}
 
 
 def test_a_scheduled_block_tells_why(pair_engine):
