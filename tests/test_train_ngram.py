@@ -112,7 +112,7 @@ def test_the_offline_measure_equals_a_real_run():
     settings = Settings(method="spork", drafter="ngram", max_new_tokens=40)
     figures = measure(run_lane(tiny_pair(target), settings, prompt))
     plan = ForkPlan(settings.fork_width, 1 + settings.fork_depth, "tree", settings.node_budget)
-    drafter = NgramForks(NgramCounts(4), plan)
+    drafter = NgramForks(NgramCounts(settings.ngram_order), plan)
     answer = Answer("", tuple(prompt), tuple(wanted), False)
     assert accepted_length(drafter, answer, 40) == (figures.committed, figures.rounds)
     assert figures.accepted > 0
