@@ -5,12 +5,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from spork_demo.decoding.cost_table import CostTable
 from spork_demo.engine import Engine
 from spork_demo.models.embedded import prepare
 from spork_demo.models.pair import load_pair
 from spork_demo.spacefile import ModelRef, PairSpec
 
 torch.set_num_threads(1)  # tiny models: handing work between threads costs more than it saves
+
+
+@pytest.fixture(autouse=True)
+def known_costs(monkeypatch) -> None:
+    """One cost curve for every pair: a measured one lets the machine's mood choose the drafts."""
+
+    def curve(_pair, context: int) -> CostTable:
+        return CostTable(context, 0.1, tuple(1.0 + 0.02 * row for row in range(32)))
+
+    monkeypatch.setattr("spork_demo.decoding.measured_costs.measure_costs", curve)
 
 
 @pytest.fixture(scope="session")

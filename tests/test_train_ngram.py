@@ -6,6 +6,8 @@ import pytest
 from spork_demo.decoding.drafters.counts import NgramCounts, likeliest
 from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.ngram import NgramForks
+from spork_demo.decoding.measured_costs import CostTables
+from spork_demo.decoding.node_budget import Worthwhile
 from spork_demo.metrics import measure
 from spork_demo.models.ngram_table import NgramTable, pack
 from spork_demo.settings import Settings
@@ -109,10 +111,12 @@ def test_the_offline_measure_equals_a_real_run():
     target = tiny_llama(3)
     prompt = [1, 2, 3, 1, 2]
     wanted = naive_greedy(target, prompt, 40)
+    pair = tiny_pair(target)
     settings = Settings(method="spork", drafter="ngram", max_new_tokens=40)
-    figures = measure(run_lane(tiny_pair(target), settings, prompt))
+    figures = measure(run_lane(pair, settings, prompt))
     plan = ForkPlan(settings.fork_width, 1 + settings.fork_depth, "tree", settings.node_budget)
-    drafter = NgramForks(NgramCounts(settings.ngram_order), plan)
+    worth = Worthwhile(CostTables(pair).near(len(prompt) + 20))
+    drafter = NgramForks(NgramCounts(settings.ngram_order), plan, worth=worth)
     answer = Answer("", tuple(prompt), tuple(wanted), False)
     assert accepted_length(drafter, answer, 40) == (figures.committed, figures.rounds)
     assert figures.accepted > 0
