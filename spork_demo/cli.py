@@ -104,9 +104,9 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kernels",
-        default="packed",
-        choices=("packed", "stock"),
-        help="on a CPU: weights repacked for few rows, or as transformers has them",
+        default="compiled",
+        choices=("compiled", "packed", "stock"),
+        help="on a CPU: our own kernels, torch's for few rows, or as transformers has them",
     )
 
 
@@ -200,7 +200,8 @@ def _train(options: argparse.Namespace) -> None:
     for name, count in counts.items():
         if not isinstance(count, int) or count < 1:
             raise UsageError(f"{name} must be a whole number above 0.")
-    needs = {"kernels": "stock" if options.what in ("ngram", "student", "dspark") else "packed"}
+    batches, frozen = options.what in ("ask", "data"), options.what == "calibrate"
+    needs = {"kernels": "packed" if batches else "compiled" if frozen else "stock"}
     try:
         run(
             options.what,

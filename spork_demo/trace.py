@@ -139,7 +139,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the numbers were measured on. `date` is ISO 8601; `kernels` are `stock` or `packed`."""
+    """What the numbers were measured on. `date` is ISO 8601; `kernels`: compiled, packed, stock."""
 
     app: str = ""
     target: str = ""

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from spork_demo.models.attention import NAME, use_grouped_attention
-from spork_demo.models.cached_model import CachedModel, RowLayer
+from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.row_cache import RowLayer
 from tests.toys import VOCABULARY, tiny_llama
 
 PROMPT = list(range(1, 12))

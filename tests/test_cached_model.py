@@ -5,7 +5,8 @@ import torch
 
 from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
 from spork_demo.decoding.verified import exact_rule, verified
-from spork_demo.models.cached_model import FIRST_CAPACITY, CachedModel
+from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.row_cache import FIRST_CAPACITY
 from spork_demo.settings import Settings
 from tests.toys import LAYERS, VOCABULARY, ScriptedDrafter, blurred, real_run, tiny_llama
 

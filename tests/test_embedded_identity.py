@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from spork_demo.engine import Engine, empty_race, run_lanes
 from spork_demo.metrics import measure
@@ -191,10 +192,12 @@ def test_with_nothing_accepted_article_spork_is_greedy(engine, drafter):
     assert {token.fate for token in trace.tokens} == {"fallback"}
 
 
-def test_perplexity_is_that_of_a_plain_forward_pass(engine):
+def test_perplexity_is_that_of_a_plain_forward_pass(engine, embedded_folder):
+    stock = AutoModelForCausalLM.from_pretrained(embedded_folder, dtype=torch.float32).eval()
     ids = engine.encode("Hello", 100)
     wanted = [19556, 17]
-    logits = engine.pair.target(torch.tensor([[*ids, *wanted]])).logits[0].double()
+    with torch.inference_mode():
+        logits = stock(torch.tensor([[*ids, *wanted]])).logits[0].double()
     rows = logits[len(ids) - 1 : -1].log_softmax(-1)
     loss = -sum(float(rows[n, token]) for n, token in enumerate(wanted)) / 2
     assert engine.perplexity(ids, wanted) == pytest.approx(float(torch.tensor(loss).exp()), 1e-4)

@@ -11,73 +11,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import Cache
-from transformers.cache_utils import DynamicLayer
 
+from spork_demo.models.compiled import compiled_of
 from spork_demo.models.layers import decoder_layers
-
-FIRST_CAPACITY = 256
-"""Rows a fresh cache makes room for; it doubles when full, so a commit never copies the prefix."""
-
-
-class RowLayer(DynamicLayer):
-    """Keys and values of one layer in a preallocated buffer [1, heads, capacity, head size]."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows = 0
-        self._buffers: tuple[Tensor, Tensor] | None = None
-
-    def update(self, key_states: Tensor, value_states: Tensor, *_args, **_kwargs):
-        """Append rows and return views of everything cached, [1, heads, rows, head size]."""
-        end = self.rows + key_states.shape[-2]
-        if self._buffers is None or end > self._buffers[0].shape[-2]:
-            self._grow(key_states, value_states, end)
-        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[:, :, self.rows : end] = states
-        self.rows = end
-        return tuple(buffer[:, :, :end] for buffer in self._buffers)
-
-    def get_seq_length(self) -> int:
-        return self.rows
-
-    @property
-    def cached(self) -> tuple[Tensor, Tensor]:
-        """Views of everything cached; there must have been an update."""
-        keys, values = self._buffers
-        return keys[:, :, : self.rows], values[:, :, : self.rows]
-
-    def keep(self, start: int, rows: int, moved: Tensor | None) -> None:
-        """Hold `rows` rows from `start` on and forget what follows them. moved: which rows
-        (absolute, ascending) they are, None where they stand there already.
-        """
-        end = start + rows
-        if self._buffers is not None and moved is not None:
-            for buffer in self._buffers:
-                buffer[:, :, start:end] = buffer.index_select(2, moved)
-        self.rows = end
-
-    def select(self, sequences: Sequence[int]) -> None:
-        """Keep only these sequences of a batch."""
-        if self._buffers is not None:
-            index = torch.tensor(sequences, device=self._buffers[0].device)
-            keys, values = self._buffers
-            self._buffers = keys.index_select(0, index), values.index_select(0, index)
-
-    def _grow(self, key_states: Tensor, value_states: Tensor, needed: int) -> None:
-        old = self._buffers
-        capacity = max(FIRST_CAPACITY, 2 * needed if old else needed + FIRST_CAPACITY)
-        grown = []
-        for place, states in enumerate((key_states, value_states)):
-            batch, heads, _, size = states.shape
-            buffer = states.new_zeros(batch, heads, capacity, size)
-            if old is not None:
-                buffer[:, :, : self.rows] = old[place][:, :, : self.rows]
-            grown.append(buffer)
-        self._buffers = (grown[0], grown[1])
-        self.is_initialized = True
+from spork_demo.models.row_cache import RowLayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +111,43 @@ class CachedModel:
         self._parents.extend(parents)
         if not tokens:
             return Scores(start, torch.empty(0, self.vocab_size, device=self.device))
-        mask, depths = self._mask(fresh, gap)
+        positions = [start + depth for depth in self._depths()[fresh:]]
+        logits, seen = self._run(tokens, positions, fresh, gap, features, last_only)
+        self.calls += 1
+        fed = tuple(tokens[-1:] if last_only else tokens)
+        return Scores(start, logits[:, : self.vocab_size], seen, fed)
+
+    def _run(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        fresh: int,
+        gap: int,
+        features: Sequence[int],
+        last_only: bool,
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        compiled = compiled_of(self.model)
+        if compiled is not None:
+            return compiled.forward(
+                tokens,
+                positions,
+                self._sees(fresh),
+                self.layers,
+                start=self.length,
+                pending=fresh,
+                features=features,
+                last_only=last_only,
+            )
         with _captured(self.model, features) as seen:
             output = self.model(
                 input_ids=torch.tensor([list(tokens)], device=self.device),
-                attention_mask=mask,
-                position_ids=torch.tensor([depths], device=self.device) + start,
+                attention_mask=self._mask(fresh, gap),
+                position_ids=torch.tensor([positions], device=self.device),
                 cache=self._cache,
                 use_cache=True,
                 logits_to_keep=1 if last_only else 0,
             )
-        self.calls += 1
-        logits = output.logits[0, :, : self.vocab_size].float()
-        return Scores(start, logits, seen, tuple(tokens[-1:] if last_only else tokens))
+        return output.logits[0].float(), seen
 
     @torch.inference_mode()
     def commit(self, rows: Sequence[int]) -> None:
@@ -214,29 +179,41 @@ class CachedModel:
         self._length = keep
         self._parents.clear()
 
-    def _mask(self, fresh: int, gap: int) -> tuple[Tensor | None, list[int]]:
-        """Attention mask of the newest rows and their depths below the prefix.
-
-        The mask is [1, 1, new rows, cached rows], True where a row may look: the committed prefix
-        and its own ancestors, never a sibling nor (gap) rows another reader left in the cache.
-        None stands for plain causal attention, which the kernels do fastest.
-        """
-        parents, start = self._parents, self.length
+    def _depths(self) -> list[int]:
+        """How far below the prefix each pending row is."""
         depths: list[int] = []
-        for parent in parents:
+        for parent in self._parents:
             depths.append(0 if parent < 0 else depths[parent] + 1)
-        new = len(parents) - fresh
-        chain = all(parent == place - 1 for place, parent in enumerate(parents))
-        if chain and gap == 0 and fresh == 0 and (new == 1 or start == 0):
-            return None, depths
-        mask = torch.zeros(new, start + gap + len(parents), dtype=torch.bool)
-        mask[:, :start] = True
-        for row in range(new):
-            place = fresh + row
-            while place >= 0:
-                mask[row, start + gap + place] = True
-                place = parents[place]
-        return mask[None, None].to(self.device), depths[fresh:]
+        return depths
+
+    def _sees(self, fresh: int) -> Tensor | None:
+        """[new rows, pending rows], 1 where a row follows another or is it; None for a chain."""
+        parents = self._parents
+        if all(parent == place - 1 for place, parent in enumerate(parents)):
+            return None
+        sees = np.zeros((len(parents), len(parents)), dtype=np.uint8)
+        for place, parent in enumerate(parents):
+            if parent >= 0:
+                sees[place] = sees[parent]
+            sees[place, place] = 1
+        return torch.from_numpy(sees[fresh:])
+
+    def _mask(self, fresh: int, gap: int) -> Tensor | None:
+        """Attention mask of the newest rows, [1, 1, new rows, cached rows], True where a row may
+        look: the committed prefix and its own ancestors, never a sibling nor (gap) rows another
+        reader left in the cache. None stands for plain causal attention, which the kernels do
+        fastest.
+        """
+        start, pending = self.length, len(self._parents)
+        new, sees = pending - fresh, self._sees(fresh)
+        if sees is None:
+            if gap == 0 and fresh == 0 and (new == 1 or start == 0):
+                return None
+            sees = torch.ones(pending, pending, dtype=torch.bool).tril()[fresh:]
+        mask = torch.ones(new, start + gap + pending, dtype=torch.bool)
+        mask[:, start : start + gap] = False
+        mask[:, start + gap :] = sees
+        return mask[None, None].to(self.device)
 
 
 def first_layers(model: nn.Module, layers: int) -> nn.Module:

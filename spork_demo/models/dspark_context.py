@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from spork_demo.models.cached_model import RowLayer
 from spork_demo.models.dspark_network import DSparkNetwork
+from spork_demo.models.row_cache import RowLayer
 
 
 class Context:

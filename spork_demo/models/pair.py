@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from spork_demo.models.attention import use_grouped_attention
+from spork_demo.models.compiled import compile_linears, compile_model
 from spork_demo.models.dspark_checkpoint import share_head
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
@@ -25,6 +26,9 @@ from spork_demo.models.tokens import special_ids, stop_ids
 from spork_demo.spacefile import PairSpec
 
 __all__ = ["ModelUnavailable", "Pair", "decoder_layers", "final_norm", "lm_head", "load_pair"]
+
+KERNELS = ("compiled", "packed", "stock")
+"""From the fastest on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +65,46 @@ def load_pair(
     device: str = "auto",
     dtype: str = "auto",
     report: Report = ignore_progress,
-    kernels: str = "packed",
+    kernels: str = "compiled",
 ) -> Pair:
     """Load the models `spec` names. `dtype` other than auto overrides the one in `spec`.
 
-    kernels: `packed` repacks a CPU model's weights for fast products of a few rows where torch
-        can do that; `stock` leaves them as transformers loads them.
+    kernels: `compiled` runs a CPU model of a family they know on our own kernels, where the
+        machine has a compiler; `packed`, also where that cannot be, repacks its weights for
+        torch's faster products of a few rows; `stock` leaves it as transformers loads it.
     """
     try:
         pair = _load_pair(spec, device, dtype, report)
-        if kernels == "stock" or not pack(pair.target):
-            return pair
-        use_grouped_attention(pair.target)
-        if pair.draft is not None:
-            pack(pair.draft)
-            use_grouped_attention(pair.draft)
-        if pair.dspark is not None:
-            share_head(pair.dspark, pair.target)
-            pack(pair.dspark)
-        return dataclasses.replace(pair, kernels="packed")
+        for name in KERNELS[KERNELS.index(kernels) :]:
+            if _use(name, pair):
+                return dataclasses.replace(pair, kernels=name)
+        return pair
     except ModelUnavailable as error:
         _free_memory()
         report(Progress("failed", 0, 0, str(error)))
         raise
+
+
+def _use(kernels: str, pair: Pair) -> bool:
+    """Let the models of `pair` run on these kernels; False where the target cannot."""
+    if kernels == "stock":
+        return True
+    whole, rest = (compile_model, compile_linears) if kernels == "compiled" else (_packed, pack)
+    if not whole(pair.target):
+        return False
+    if pair.draft is not None:
+        whole(pair.draft)
+    if pair.dspark is not None:
+        share_head(pair.dspark, pair.target)
+        rest(pair.dspark)
+    return True
+
+
+def _packed(model: PreTrainedModel) -> bool:
+    if not pack(model):
+        return False
+    use_grouped_attention(model)
+    return True
 
 
 def _load_pair(spec: PairSpec, device: str, dtype: str, report: Report) -> Pair:

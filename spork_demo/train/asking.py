@@ -10,8 +10,8 @@ import torch
 from transformers import Cache
 
 from spork_demo.engine import Engine
-from spork_demo.models.cached_model import RowLayer
 from spork_demo.models.layers import decoder_layers
+from spork_demo.models.row_cache import RowLayer
 from spork_demo.train.data import BATCH, close_rows, sample
 
 LONGEST, SHORTEST = 48, 4

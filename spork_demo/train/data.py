@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from spork_demo.engine import Engine
-from spork_demo.models.cached_model import RowLayer
 from spork_demo.models.layers import decoder_layers
+from spork_demo.models.row_cache import RowLayer
 
 BATCH = 128
 CLOSE_AT_ONCE = 32

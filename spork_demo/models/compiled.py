@@ -1,0 +1,334 @@
+"""A Llama-like model on our own kernels: one call runs all its layers on a few rows.
+
+What a row is given does not depend on the rows beside it, so that checking a draft says exactly
+what decoding token by token says, in every dtype.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from spork_demo.models import native
+from spork_demo.models.layers import decoder_layers, final_norm
+from spork_demo.models.row_cache import RowLayer
+from spork_demo.models.student import DraftHead
+
+ATTRIBUTE = "rows_decoder"
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+SETTLED_ROTATIONS = ("default", "linear", "llama3", "yarn")
+"""Kinds of rotary positions that do not change with the length of the text."""
+
+KINDS = {torch.float32: native.FLOAT32, torch.bfloat16: native.BFLOAT16}
+CHUNK = 64
+"""Most rows of a call while a prompt is fed: more would fall out of the processor's caches."""
+FIRST_POSITIONS = 1024
+PROBE = (1, 2, 3, 5, 8, 13)
+TOLERANCE = {native.FLOAT32: 1e-4, native.BFLOAT16: 0.3, native.INT8: 0.3}
+"""Difference from the stock logits, as a share of their spread: root mean square of the middle row.
+A stock bfloat16 model, which rounds between operations, is itself that far from float32 at times.
+"""
+
+
+@dataclass(slots=True)
+class Packed:
+    """A linear map in panels, and what it points to."""
+
+    map: native.Linear
+    kept: list[Tensor]
+
+
+def pack_linear(linears: Sequence[nn.Linear], kind: int, *, interleave: bool = False) -> Packed:
+    """One map from several that read the same rows, their outputs one after the other.
+
+    interleave: panel by panel in turns instead, each map padded to whole panels.
+    """
+    panel = native.kernels().rows_panel()
+    weights = [_padded(each.weight.detach().float(), panel, interleave) for each in linears]
+    biases = [_bias(each, panel, interleave) for each in linears]
+    weight, bias = torch.cat(weights), None
+    if any(each.bias is not None for each in linears):
+        bias = torch.cat(biases)
+    if interleave:
+        order = torch.arange(len(weight)).view(len(linears), -1, panel).transpose(0, 1).reshape(-1)
+        weight, bias = weight[order], None if bias is None else bias[order].contiguous()
+    outputs, inputs = weight.shape
+    scales = None
+    if kind == native.INT8:
+        scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
+        weight = (weight / scales[:, None]).round()
+    panels = _panels(_padded(weight, panel, True), panel, kind)
+    kept = [each for each in (panels, scales, bias) if each is not None]
+    pointers = [None if each is None else each.data_ptr() for each in (panels, scales, bias)]
+    return Packed(native.Linear(*pointers, inputs, outputs, kind, 0), kept)
+
+
+def _padded(weight: Tensor, panel: int, pads: bool) -> Tensor:
+    return nn.functional.pad(weight, (0, 0, 0, -len(weight) % panel)) if pads else weight
+
+
+def _bias(linear: nn.Linear, panel: int, pads: bool) -> Tensor:
+    bias = linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
+    return _padded(bias.detach().float()[:, None], panel, pads)[:, 0]
+
+
+def _panels(weight: Tensor, panel: int, kind: int) -> Tensor:
+    """[panels, inputs, panel], or with two inputs side by side for bfloat16."""
+    split = weight.view(-1, panel, weight.shape[1])
+    if kind == native.BFLOAT16:
+        pairs = nn.functional.pad(split, (0, split.shape[2] % 2)).unflatten(2, (-1, 2))
+        return pairs.to(torch.bfloat16).transpose(1, 2).contiguous()
+    dtype = torch.int8 if kind == native.INT8 else torch.float32
+    return split.to(dtype).transpose(1, 2).contiguous()
+
+
+class CompiledDecoder:
+    """The packed weights of one model. Shared by all lanes; caches are theirs.
+
+    ids: the tokens the rows of the head stand for, None where they are the vocabulary.
+    """
+
+    def __init__(self, model: PreTrainedModel, kind: int) -> None:
+        config, layers = model.config, decoder_layers(model)
+        heads = config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // heads
+        self._library = native.kernels()
+        self._rotary = model.base_model.rotary_emb
+        self._kept: list[object] = []
+        head = model.get_output_embeddings()
+        self.ids = head.ids if isinstance(head, DraftHead) else None
+        self.vocabulary = head.vocab_size if self.ids is not None else head.weight.shape[0]
+        self.key_heads, self.size, self.hidden = (
+            config.num_key_value_heads,
+            size,
+            config.hidden_size,
+        )
+        self._table = model.get_input_embeddings().weight
+        self._layers = (native.Layer * len(layers))(*(self._layer(one, kind) for one in layers))
+        self.head = pack_linear([head.linear if self.ids is not None else head], kind)
+        self._model = native.Decoder(
+            self._layers,
+            self._norm(final_norm(model)),
+            self.head.map,
+            self._table.data_ptr(),
+            KINDS[self._table.dtype],
+            config.hidden_size,
+            heads,
+            config.num_key_value_heads,
+            size,
+            config.intermediate_size,
+            len(layers),
+            0,
+            config.rms_norm_eps,
+            size**-0.5,
+        )
+        self._rotation: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
+
+    def _map(self, linears: Sequence[nn.Linear], kind: int, **options) -> native.Linear:
+        packed = pack_linear(linears, kind, **options)
+        self._kept.append(packed)
+        return packed.map
+
+    def _norm(self, norm: nn.Module | None) -> int | None:
+        if norm is None:
+            return None
+        weight = norm.weight.detach().float().contiguous()
+        self._kept.append(weight)
+        return weight.data_ptr()
+
+    def _layer(self, layer: nn.Module, kind: int) -> native.Layer:
+        attention, mlp = layer.self_attn, layer.mlp
+        return native.Layer(
+            self._map([attention.q_proj, attention.k_proj, attention.v_proj], kind),
+            self._map([attention.o_proj], kind),
+            self._map([mlp.gate_proj, mlp.up_proj], kind, interleave=True),
+            self._map([mlp.down_proj], kind),
+            self._norm(layer.input_layernorm),
+            self._norm(layer.post_attention_layernorm),
+            self._norm(getattr(attention, "q_norm", None)),
+            self._norm(getattr(attention, "k_norm", None)),
+        )
+
+    def forward(
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        sees: Tensor | None,
+        cache: Sequence[RowLayer],
+        *,
+        start: int,
+        pending: int,
+        features: Sequence[int] = (),
+        last_only: bool = False,
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """Logits [rows, vocabulary], or [1, ..], and features as in `Scores`; appends to `cache`.
+
+        sees: [rows, pending + rows] uint8, which pending rows and rows of this call each row
+            follows, itself included; None: a chain behind all pending rows. start: committed
+            rows, which every row follows.
+        """
+        if sees is not None or len(tokens) <= CHUNK:
+            return self._call(tokens, positions, sees, cache, start, pending, features, last_only)
+        said, seen = [], []
+        for begin in range(0, len(tokens), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            final = begin + CHUNK >= len(tokens)
+            logits, kept = self._call(
+                tokens[part],
+                positions[part],
+                None,
+                cache,
+                start,
+                pending + begin,
+                features,
+                last_only and final,
+                silent=last_only and not final,
+            )
+            said.append(logits)
+            seen.append(kept)
+        return torch.cat(said), {n: torch.cat([kept[n] for kept in seen]) for n in features}
+
+    def _call(
+        self, tokens, positions, sees, cache, start, pending, features, last_only, silent=False
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        rows = len(tokens)
+        base = cache[0].rows - pending
+        cos, sin = self._rotations(max(positions) + 1)
+        spoken = 0 if silent else 1 if last_only else rows
+        logits = torch.empty(spoken, self.head.map.outputs)
+        asked = sorted(features)
+        states = torch.empty(len(asked), rows, self.hidden)
+        buffers = [layer.room(rows, self.key_heads, self.size) for layer in cache]
+        arrays = [
+            (ctypes.c_int64 * rows)(*tokens),
+            (ctypes.c_int32 * rows)(*positions),
+            (ctypes.c_void_p * len(cache))(*(keys.data_ptr() for keys, _ in buffers)),
+            (ctypes.c_void_p * len(cache))(*(values.data_ptr() for _, values in buffers)),
+            (ctypes.c_int32 * len(cache))(*(keys.shape[2] for keys, _ in buffers)),
+            (ctypes.c_int32 * len(asked))(*asked),
+        ]
+        fed, places, keys, values, capacity, wanted = map(ctypes.addressof, arrays)
+        call = native.Call(
+            *(fed, places, cos.data_ptr(), sin.data_ptr(), keys, values, capacity),
+            None if sees is None else sees.data_ptr(),
+            *(wanted, states.data_ptr(), logits.data_ptr()),
+            *(rows, start, base, pending, len(cache), len(asked), rows - spoken),
+            torch.get_num_threads(),
+        )
+        self._library.rows_decode(ctypes.byref(self._model), ctypes.byref(call))
+        for layer in cache:
+            layer.rows += rows
+        return self._whole(logits), dict(zip(asked, states, strict=True))
+
+    def _whole(self, logits: Tensor) -> Tensor:
+        if self.ids is None:
+            return logits
+        full = logits.new_full((len(logits), self.vocabulary), -torch.inf)
+        return full.index_copy_(1, self.ids, logits)
+
+    @torch.inference_mode()
+    def _rotations(self, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the positions up to `length` at least, [positions, head size]."""
+        if length > len(self._rotation[0]):
+            positions = torch.arange(max(FIRST_POSITIONS, 2 * length))[None]
+            cos, sin = self._rotary(torch.empty(0, dtype=torch.float32), positions)
+            self._rotation = cos[0].contiguous(), sin[0].contiguous()
+        return self._rotation
+
+
+class Moved(nn.Module):
+    """Stands where a layer was whose weights only the compiled form has now."""
+
+    def forward(self, *_args, **_options) -> Tensor:
+        raise RuntimeError("This model runs compiled; its own layers are empty.")
+
+
+class RowsLinear(nn.Module):
+    """A linear layer [.., in] -> [.., out] on our kernels. weight: kept where others read it."""
+
+    def __init__(self, packed: Packed, weight: Tensor | None = None) -> None:
+        super().__init__()
+        self._packed = packed
+        self.weight = weight
+        self.in_features, self.out_features = packed.map.inputs, packed.map.outputs
+
+    def forward(self, states: Tensor) -> Tensor:
+        rows = states.detach().reshape(-1, self.in_features).float().contiguous()
+        out = torch.empty(len(rows), self.out_features)
+        native.kernels().rows_linear(
+            ctypes.byref(self._packed.map),
+            *(rows.data_ptr(), len(rows), out.data_ptr(), torch.get_num_threads()),
+        )
+        return out.to(states.dtype).reshape(*states.shape[:-1], self.out_features)
+
+
+def compiled_of(model: nn.Module) -> CompiledDecoder | None:
+    """The compiled form of a model, where it has one."""
+    return getattr(model, ATTRIBUTE, None)
+
+
+def compile_model(model: PreTrainedModel, kind: int | None = None) -> bool:
+    """Give a CPU model its compiled form and free the weights it replaces; False, and nothing
+    changed, where that cannot be done or does not say what the model said.
+    """
+    if not _serves(model):
+        return False
+    kind = KINDS[model.dtype] if kind is None else kind
+    decoder = CompiledDecoder(model, kind)
+    if not _agrees(decoder, model, TOLERANCE[kind]):
+        return False
+    head = model.get_output_embeddings()
+    if isinstance(head, nn.Linear):
+        model.set_output_embeddings(RowsLinear(decoder.head, head.weight))
+    for layer in decoder_layers(model):
+        for part in (layer.self_attn, layer.mlp):
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.Linear):
+                    setattr(part, name, Moved())
+    setattr(model, ATTRIBUTE, decoder)
+    return True
+
+
+def compile_linears(network: nn.Module) -> None:
+    """Let every linear layer of a CPU network that is not compiled as a whole use our kernels."""
+    head = network.get_output_embeddings()
+    for parent in list(network.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Linear:
+                packed = pack_linear([child], KINDS[child.weight.dtype])
+                setattr(parent, name, RowsLinear(packed, child.weight if child is head else None))
+
+
+def _serves(model: PreTrainedModel) -> bool:
+    config, table = model.config, model.get_input_embeddings().weight
+    if table.device.type != "cpu" or table.dtype not in KINDS or native.kernels() is None:
+        return False
+    head = model.get_output_embeddings()
+    rotation = getattr(getattr(model.base_model, "rotary_emb", None), "rope_type", "default")
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    plain = config.model_type in FAMILIES and config.hidden_act == "silu"
+    known = type(head) is nn.Linear and head.bias is None or isinstance(head, DraftHead)
+    return (
+        plain
+        and known
+        and rotation in SETTLED_ROTATIONS
+        and config.num_attention_heads % config.num_key_value_heads == 0
+        and bool(native.kernels().rows_serves(size))
+    )
+
+
+@torch.inference_mode()
+def _agrees(decoder: CompiledDecoder, model: PreTrainedModel, tolerance: float) -> bool:
+    """Whether a short text gets the stock logits."""
+    ids = [token % decoder.vocabulary for token in PROBE]
+    stock = model(torch.tensor([ids])).logits[0].float()
+    cache = [RowLayer() for _ in decoder_layers(model)]
+    ours, _ = decoder.forward(ids, range(len(ids)), None, cache, start=0, pending=0)
+    heard = stock.isfinite()
+    if not torch.equal(heard, ours.isfinite()):
+        return False
+    apart = (ours - stock).masked_fill(~heard, 0.0).square().sum(dim=1) / heard.sum(dim=1)
+    return bool(apart.sqrt().median() <= tolerance * stock[heard].std())
