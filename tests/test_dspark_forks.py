@@ -58,7 +58,7 @@ def test_forks_keep_the_most_probable_nodes_of_the_whole_tree():
         above = joint[proposal.parents[node]] if proposal.parents[node] >= 0 else 1.0
         joint.append(above * proposal.probabilities[node])
     # the whole tree of 3 + 9 + 27 nodes by plain recursion over the same block
-    hidden = blocks.context.block(PROMPTS[0][-1])
+    hidden, _ = blocks.context.block(PROMPTS[0][-1])
     base = network.base_logits(hidden)
     whole = []
 

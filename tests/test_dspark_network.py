@@ -131,7 +131,7 @@ def test_every_recorded_block_matches(drafter):
         about, context = IO["rounds"][name], context_before(drafter, number)
         assert context.length == about["cache_len_after"] == about["start"]
         inputs = recorded(f"{name}.draft_input_ids").tolist()
-        hidden = context.block(inputs[0])
+        hidden, _ = context.block(inputs[0])
         assert context.length == about["start"]  # block rows are used and forgotten
         torch.testing.assert_close(hidden, recorded(f"{name}.block_hidden"), **CLOSE)
         base = parity_drafter(drafter).base_logits(hidden)
@@ -157,7 +157,7 @@ def test_heads_match_on_given_previous_tokens(drafter):
 
 
 def test_a_block_of_five_inputs_drafts_five_tokens_because_the_anchor_predicts_too():
-    assert context_before("vanilla", 0).block(32).shape[0] == BLOCK == 5
+    assert context_before("vanilla", 0).block(32)[0].shape[0] == BLOCK == 5
 
 
 def test_the_context_outgrows_its_first_buffer_unharmed():
@@ -168,7 +168,7 @@ def test_the_context_outgrows_its_first_buffer_unharmed():
     for start in range(0, 300, 7):
         pieces.append(features[start : start + 7])
     assert pieces.length == 300
-    torch.testing.assert_close(pieces.block(65), whole.block(65), rtol=0, atol=1e-5)
+    torch.testing.assert_close(pieces.block(65)[0], whole.block(65)[0], rtol=0, atol=1e-5)
 
 
 def test_equal_tables_are_the_targets_own_memory():
@@ -197,10 +197,10 @@ def load(folder, target=None):
 
 def test_a_checkpoint_without_tables_uses_the_targets(tmp_path):
     network = load(altered(tmp_path, drop=("embed_tokens.weight", "lm_head.weight")))
-    expected = context_before("vanilla", 0).block(32)
+    expected, _ = context_before("vanilla", 0).block(32)
     context = Context(network)
     context.append(recorded("vanilla.r0.ctx_rows"))
-    torch.testing.assert_close(context.block(32), expected, rtol=0, atol=0)
+    torch.testing.assert_close(context.block(32)[0], expected, rtol=0, atol=0)
 
 
 def test_tables_of_another_fine_tune_are_kept(tmp_path):
@@ -279,4 +279,4 @@ def test_a_llama_drafter_has_no_query_and_key_norms(tmp_path):
     assert loaded.markov_head.markov_w1.weight.dtype == torch.float32
     context = Context(loaded)
     context.append(torch.randn(3, 64, dtype=torch.float64))
-    assert context.block(1).shape == (4, 32)
+    assert context.block(1)[0].shape == (4, 32)

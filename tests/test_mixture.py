@@ -127,9 +127,11 @@ def test_mixture_confidence_by_hand():
     block = block_of(speaking(None))
     part = Part(block, torch.zeros(VOCABULARY), {7: (0.9, "table")}, 0.5)
     best = 0.45 + 0.55 / VOCABULARY
+    surest = part.likeliest(1)[0][1]
+    assert surest == pytest.approx(best)
     odds = torch.tensor(best / (1 - best)).log()
     mixture = Mixture(NgramCounts(4), MixtureConfig(0.5, (0.3, 2.0, -1.0)))
-    value = mixture.confidence(torch.tensor(0.25), part)
+    value = mixture.confidence(torch.tensor(0.25), surest)
     assert float(value) == pytest.approx(0.3 + 0.5 - float(odds), abs=1e-5)
 
 

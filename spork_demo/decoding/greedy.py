@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.run import Outcome, Run, prefill, record
-from spork_demo.decoding.sampling import distribution, draw
+from spork_demo.decoding.sampling import next_token
 from spork_demo.trace import Event
 
 
@@ -19,7 +19,7 @@ def greedy(run: Run) -> Iterator[Event]:
         with run.watch.running("round"):
             with run.watch.running("judge"):
                 logits = target.forward(tokens[-1:]).logits
-                token = draw(distribution(logits, run.settings)[0], run.generator)
+                token = next_token(logits[0], run.settings, run.generator)
             with run.watch.running("commit"):
                 cache_rows = target.rows
                 target.commit([0])

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from spork_demo.models.top import best_tokens
 from spork_demo.settings import Settings
 
 TINY_MASS = 1e-8
@@ -49,6 +50,13 @@ def draw(p: Tensor, generator: torch.Generator) -> int:
     point = summed[-1] * torch.rand((), generator=generator, device=p.device, dtype=torch.float64)
     place = int(torch.searchsorted(summed, point, right=True))
     return place if place < len(p) else best  # rounding may take the point up to the sum itself
+
+
+def next_token(logits: Tensor, settings: Settings, generator: torch.Generator) -> int:
+    """What the target says itself after one row of logits [vocabulary]."""
+    if settings.greedy:
+        return best_tokens(logits[None])[0]
+    return draw(distribution(logits[None], settings)[0], generator)
 
 
 def uniform(p: Tensor, generator: torch.Generator) -> float:

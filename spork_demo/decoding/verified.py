@@ -14,12 +14,14 @@ from spork_demo.decoding.drafters.proposal import Drafter, Proposal
 from spork_demo.decoding.run import Outcome, Run, prefill, record
 from spork_demo.decoding.sampling import distribution
 from spork_demo.decoding.verify import (
-    Row,
     Verdict,
     confidence_thresholds,
     verify_article,
     verify_exact,
+    verify_greedy,
 )
+from spork_demo.models.top import best_tokens
+from spork_demo.settings import Settings
 from spork_demo.trace import Event
 
 
@@ -32,20 +34,36 @@ class Judged:
     thresholds: tuple[float, ...] = ()
 
 
-Rule = Callable[[Run, Row, Proposal], Judged]
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Distributions of the rows a rule looks at, and of no others: filtering is costly."""
+
+    logits: Tensor
+    settings: Settings
+
+    def __call__(self, row: int) -> Tensor:
+        return distribution(self.logits[row : row + 1], self.settings)[0]
+
+    def best(self) -> list[int]:
+        return best_tokens(self.logits)
 
 
-def exact_rule(run: Run, row: Row, proposal: Proposal) -> Judged:
+Rule = Callable[[Run, Rows, Proposal], Judged]
+
+
+def exact_rule(run: Run, row: Rows, proposal: Proposal) -> Judged:
     """Lossless at every temperature."""
+    if run.settings.greedy:
+        return Judged(verify_greedy(row.best(), proposal))
     return Judged(verify_exact(row, proposal, run.generator))
 
 
-def article_rule(run: Run, row: Row, proposal: Proposal) -> Judged:
+def article_rule(run: Run, row: Rows, proposal: Proposal) -> Judged:
     """Classic speculative decoding as the article has it."""
     return Judged(verify_article(row, proposal, run.generator))
 
 
-def confidence_rule(run: Run, row: Row, proposal: Proposal) -> Judged:
+def confidence_rule(run: Run, row: Rows, proposal: Proposal) -> Judged:
     """Article DSpark: a threshold that falls with the draft's confidence."""
     settings = run.settings
     confidences, thresholds = confidence_thresholds(
@@ -80,7 +98,7 @@ def verified(
                 scores = target.forward(
                     [tokens[-1], *sent.tokens], parents, features=drafter.features
                 )
-                judged = rule(run, _rows(run, scores.logits), sent)
+                judged = rule(run, Rows(scores.logits, run.settings), sent)
             # 3. commit the kept branch and the target's own token, up to a stop token
             with run.watch.running("commit"):
                 path, cache_rows = judged.verdict.path, target.rows
@@ -106,8 +124,3 @@ def verified(
             ),
         )
     yield run.finished()
-
-
-def _rows(run: Run, logits: Tensor) -> Row:
-    """Distributions of the rows a rule looks at, and of no others: filtering is costly."""
-    return lambda row: distribution(logits[row : row + 1], run.settings)[0]

@@ -6,7 +6,7 @@ arXiv 2211.17192; siblings one after another on the shrinking residual as in Spe
 arXiv 2305.09781). `verify_article` reproduces the articles' rule and is biased.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,6 +52,21 @@ def verify_exact(row: Row, proposal: Proposal, generator: torch.Generator) -> Ve
             p = without(p, token) if q is None else residual(p, q)
         if kept is None:
             return Verdict(tuple(path), draw(p, generator), bool(children))
+        path.append(kept)
+
+
+def verify_greedy(best: Sequence[int], proposal: Proposal) -> Verdict:
+    """What `verify_exact` comes to at temperature 0: follow the child that is the argmax.
+
+    best: the target's most probable token after each row of the call.
+    """
+    path: list[int] = []
+    while True:
+        node = path[-1] if path else -1
+        own, children = best[node + 1], proposal.children(node)
+        kept = next((child for child in children if proposal.tokens[child] == own), None)
+        if kept is None:
+            return Verdict(tuple(path), own, bool(children))
         path.append(kept)
 
 

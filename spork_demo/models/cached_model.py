@@ -157,11 +157,17 @@ class CachedModel:
         if any(not 0 <= row < self.pending for row in rows) or sorted(set(rows)) != list(rows):
             raise ValueError("Only pending rows can be committed, each once and in order.")
         start = self._length
-        moved = None
-        if list(rows) != list(range(len(rows))):
-            moved = torch.tensor([start + row for row in rows], device=self.device)
+        moved = list(rows) != list(range(len(rows)))
+        places = [start + row for row in rows]
+        compiled = compiled_of(self.model)
+        if moved and compiled is not None:
+            compiled.move(self.layers, places, start)
+        elif moved:
+            index = torch.tensor(places, device=self.device)
+            for layer in self.layers:
+                layer.move(index, start)
         for layer in self.layers:
-            layer.keep(start, len(rows), moved)
+            layer.rows = start + len(rows)
         self._length = start + len(rows)
         self._parents.clear()
 

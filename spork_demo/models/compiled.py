@@ -5,12 +5,12 @@ what decoding token by token says, in every dtype.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from spork_demo.models import native
 from spork_demo.models.layers import decoder_layers, final_norm
@@ -85,45 +85,77 @@ def _panels(weight: Tensor, panel: int, kind: int) -> Tensor:
     return split.to(dtype).transpose(1, 2).contiguous()
 
 
-class CompiledDecoder:
-    """The packed weights of one model. Shared by all lanes; caches are theirs.
-
-    ids: the tokens the rows of the head stand for, None where they are the vocabulary.
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a decoder is made of. ids: tokens the rows of the head stand for, None where they are
+    the vocabulary. rotation: positions [n] -> cosines and sines [n, head size] of all heads.
     """
 
-    def __init__(self, model: PreTrainedModel, kind: int) -> None:
-        config, layers = model.config, decoder_layers(model)
-        heads = config.num_attention_heads
-        size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    layers: Sequence[nn.Module]
+    norm: nn.Module
+    head: nn.Module
+    ids: Tensor | None
+    vocabulary: int
+    table: Tensor
+    heads: int
+    key_heads: int
+    head_size: int
+    inner: int
+    eps: float
+    rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+def parts_of(model: PreTrainedModel) -> Parts:
+    """The parts of a causal LM of transformers."""
+    config, head = model.config, model.get_output_embeddings()
+    speaks_few = isinstance(head, DraftHead)
+
+    def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = model.base_model.rotary_emb(torch.empty(0), positions[None])
+        return cos[0], sin[0]
+
+    return Parts(
+        layers=decoder_layers(model),
+        norm=final_norm(model),
+        head=head.linear if speaks_few else head,
+        ids=head.ids if speaks_few else None,
+        vocabulary=head.vocab_size if speaks_few else head.weight.shape[0],
+        table=model.get_input_embeddings().weight,
+        heads=config.num_attention_heads,
+        key_heads=config.num_key_value_heads,
+        head_size=_head_size(config),
+        inner=config.intermediate_size,
+        eps=config.rms_norm_eps,
+        rotation=rotation,
+    )
+
+
+def _head_size(config: PreTrainedConfig) -> int:
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+class CompiledDecoder:
+    """The packed weights of one model. Shared by all lanes; caches are theirs."""
+
+    def __init__(self, parts: Parts, kind: int) -> None:
+        self._parts = parts
+        self.vocabulary = parts.vocabulary
         self._library = native.kernels()
-        self._rotary = model.base_model.rotary_emb
         self._kept: list[object] = []
-        head = model.get_output_embeddings()
-        self.ids = head.ids if isinstance(head, DraftHead) else None
-        self.vocabulary = head.vocab_size if self.ids is not None else head.weight.shape[0]
-        self.key_heads, self.size, self.hidden = (
-            config.num_key_value_heads,
-            size,
-            config.hidden_size,
-        )
-        self._table = model.get_input_embeddings().weight
-        self._layers = (native.Layer * len(layers))(*(self._layer(one, kind) for one in layers))
-        self.head = pack_linear([head.linear if self.ids is not None else head], kind)
+        packed = isinstance(parts.head, RowsLinear)
+        self.head = parts.head.packed if packed else pack_linear([parts.head], kind)
+        layers = [self._layer(layer, kind) for layer in parts.layers]
+        self._layers = (native.Layer * len(layers))(*layers)
+        self._hidden = parts.table.shape[1]
         self._model = native.Decoder(
             self._layers,
-            self._norm(final_norm(model)),
+            self._norm(parts.norm),
             self.head.map,
-            self._table.data_ptr(),
-            KINDS[self._table.dtype],
-            config.hidden_size,
-            heads,
-            config.num_key_value_heads,
-            size,
-            config.intermediate_size,
-            len(layers),
-            0,
-            config.rms_norm_eps,
-            size**-0.5,
+            parts.table.data_ptr(),
+            KINDS[parts.table.dtype],
+            self._hidden,
+            *(parts.heads, parts.key_heads, parts.head_size, parts.inner, len(layers), 0),
+            *(parts.eps, parts.head_size**-0.5),
         )
         self._rotation: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
 
@@ -133,7 +165,7 @@ class CompiledDecoder:
         return packed.map
 
     def _norm(self, norm: nn.Module | None) -> int | None:
-        if norm is None:
+        if not hasattr(norm, "weight"):  # there is none, or an identity in its place
             return None
         weight = norm.weight.detach().float().contiguous()
         self._kept.append(weight)
@@ -196,21 +228,20 @@ class CompiledDecoder:
     ) -> tuple[Tensor, dict[int, Tensor]]:
         rows = len(tokens)
         base = cache[0].rows - pending
-        cos, sin = self._rotations(max(positions) + 1)
+        cos, sin = self.rotations(max(positions) + 1)
         spoken = 0 if silent else 1 if last_only else rows
         logits = torch.empty(spoken, self.head.map.outputs)
         asked = sorted(features)
-        states = torch.empty(len(asked), rows, self.hidden)
-        buffers = [layer.room(rows, self.key_heads, self.size) for layer in cache]
+        states = torch.empty(len(asked), rows, self._hidden)
+        for layer in cache:
+            layer.room(rows, self._parts.key_heads, self._parts.head_size)
         arrays = [
             (ctypes.c_int64 * rows)(*tokens),
             (ctypes.c_int32 * rows)(*positions),
-            (ctypes.c_void_p * len(cache))(*(keys.data_ptr() for keys, _ in buffers)),
-            (ctypes.c_void_p * len(cache))(*(values.data_ptr() for _, values in buffers)),
-            (ctypes.c_int32 * len(cache))(*(keys.shape[2] for keys, _ in buffers)),
             (ctypes.c_int32 * len(asked))(*asked),
+            *_addresses(cache),
         ]
-        fed, places, keys, values, capacity, wanted = map(ctypes.addressof, arrays)
+        fed, places, wanted, keys, values, capacity = map(ctypes.addressof, arrays)
         call = native.Call(
             *(fed, places, cos.data_ptr(), sin.data_ptr(), keys, values, capacity),
             None if sees is None else sees.data_ptr(),
@@ -223,20 +254,40 @@ class CompiledDecoder:
             layer.rows += rows
         return self._whole(logits), dict(zip(asked, states, strict=True))
 
+    def move(self, cache: Sequence[RowLayer], rows: Sequence[int], start: int) -> None:
+        """As `RowLayer.move`, for all layers."""
+        arrays, places = _addresses(cache), (ctypes.c_int32 * len(rows))(*rows)
+        self._library.rows_move(
+            *map(ctypes.addressof, arrays),
+            *(len(cache), self._parts.key_heads, self._parts.head_size),
+            ctypes.addressof(places),
+            *(len(places), start),
+        )
+
     def _whole(self, logits: Tensor) -> Tensor:
-        if self.ids is None:
+        if self._parts.ids is None:
             return logits
         full = logits.new_full((len(logits), self.vocabulary), -torch.inf)
-        return full.index_copy_(1, self.ids, logits)
+        return full.index_copy_(1, self._parts.ids, logits)
 
     @torch.inference_mode()
-    def _rotations(self, length: int) -> tuple[Tensor, Tensor]:
+    def rotations(self, length: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines of the positions up to `length` at least, [positions, head size]."""
         if length > len(self._rotation[0]):
-            positions = torch.arange(max(FIRST_POSITIONS, 2 * length))[None]
-            cos, sin = self._rotary(torch.empty(0, dtype=torch.float32), positions)
-            self._rotation = cos[0].contiguous(), sin[0].contiguous()
+            positions = torch.arange(max(FIRST_POSITIONS, 2 * length))
+            cos, sin = self._parts.rotation(positions)
+            self._rotation = cos.float().contiguous(), sin.float().contiguous()
         return self._rotation
+
+
+def _addresses(cache: Sequence[RowLayer]) -> list[ctypes.Array]:
+    """Where keys and values of each layer lie, and how many rows fit there."""
+    buffers = [layer.buffers for layer in cache]
+    return [
+        (ctypes.c_void_p * len(cache))(*(keys.data_ptr() for keys, _ in buffers)),
+        (ctypes.c_void_p * len(cache))(*(values.data_ptr() for _, values in buffers)),
+        (ctypes.c_int32 * len(cache))(*(keys.shape[2] for keys, _ in buffers)),
+    ]
 
 
 class Moved(nn.Module):
@@ -251,7 +302,7 @@ class RowsLinear(nn.Module):
 
     def __init__(self, packed: Packed, weight: Tensor | None = None) -> None:
         super().__init__()
-        self._packed = packed
+        self.packed = packed
         self.weight = weight
         self.in_features, self.out_features = packed.map.inputs, packed.map.outputs
 
@@ -259,7 +310,7 @@ class RowsLinear(nn.Module):
         rows = states.detach().reshape(-1, self.in_features).float().contiguous()
         out = torch.empty(len(rows), self.out_features)
         native.kernels().rows_linear(
-            ctypes.byref(self._packed.map),
+            ctypes.byref(self.packed.map),
             *(rows.data_ptr(), len(rows), out.data_ptr(), torch.get_num_threads()),
         )
         return out.to(states.dtype).reshape(*states.shape[:-1], self.out_features)
@@ -277,29 +328,29 @@ def compile_model(model: PreTrainedModel, kind: int | None = None) -> bool:
     if not _serves(model):
         return False
     kind = KINDS[model.dtype] if kind is None else kind
-    decoder = CompiledDecoder(model, kind)
+    decoder = CompiledDecoder(parts_of(model), kind)
     if not _agrees(decoder, model, TOLERANCE[kind]):
         return False
     head = model.get_output_embeddings()
     if isinstance(head, nn.Linear):
         model.set_output_embeddings(RowsLinear(decoder.head, head.weight))
-    for layer in decoder_layers(model):
-        for part in (layer.self_attn, layer.mlp):
-            for name, child in list(part.named_children()):
-                if isinstance(child, nn.Linear):
-                    setattr(part, name, Moved())
+    empty_layers(decoder_layers(model))
     setattr(model, ATTRIBUTE, decoder)
     return True
 
 
-def compile_linears(network: nn.Module) -> None:
-    """Let every linear layer of a CPU network that is not compiled as a whole use our kernels."""
-    head = network.get_output_embeddings()
-    for parent in list(network.modules()):
-        for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear:
-                packed = pack_linear([child], KINDS[child.weight.dtype])
-                setattr(parent, name, RowsLinear(packed, child.weight if child is head else None))
+def compile_linear(linear: nn.Linear) -> RowsLinear:
+    """A CPU layer on our kernels."""
+    return RowsLinear(pack_linear([linear], KINDS[linear.weight.dtype]))
+
+
+def empty_layers(layers: Iterable[nn.Module]) -> None:
+    """Free the weights of decoder layers that only their compiled form uses."""
+    for layer in layers:
+        for part in (layer.self_attn, layer.mlp):
+            for name, child in list(part.named_children()):
+                if isinstance(child, nn.Linear):
+                    setattr(part, name, Moved())
 
 
 def _serves(model: PreTrainedModel) -> bool:
@@ -308,7 +359,6 @@ def _serves(model: PreTrainedModel) -> bool:
         return False
     head = model.get_output_embeddings()
     rotation = getattr(getattr(model.base_model, "rotary_emb", None), "rope_type", "default")
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     plain = config.model_type in FAMILIES and config.hidden_act == "silu"
     known = type(head) is nn.Linear and head.bias is None or isinstance(head, DraftHead)
     return (
@@ -316,7 +366,7 @@ def _serves(model: PreTrainedModel) -> bool:
         and known
         and rotation in SETTLED_ROTATIONS
         and config.num_attention_heads % config.num_key_value_heads == 0
-        and bool(native.kernels().rows_serves(size))
+        and bool(native.kernels().rows_serves(_head_size(config)))
     )
 
 

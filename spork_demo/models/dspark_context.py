@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from spork_demo.models.compiled import compiled_of
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.row_cache import RowLayer
 
@@ -26,6 +27,10 @@ class Context:
     @torch.inference_mode()
     def append(self, features: Tensor) -> None:
         """Add the positions that follow, from the target's features [rows, taps * hidden size]."""
+        compiled = compiled_of(self._network)
+        if compiled is not None:
+            compiled.append(features, self._layers)
+            return
         positions = torch.arange(
             self.length, self.length + features.shape[0], device=features.device
         )
@@ -34,13 +39,18 @@ class Context:
             layer.update(*pair)
 
     @torch.inference_mode()
-    def block(self, anchor: int) -> Tensor:
-        """Normed hidden states [block size, hidden size] of a block behind this context."""
+    def block(self, anchor: int) -> tuple[Tensor, Tensor]:
+        """Normed hidden states [block size, hidden size] of a block behind this context, and
+        what each slot predicts before the token in front of it is known, [block size, rows].
+        """
         config, device = self._network.config, self._network.device
-        masks = [config.mask_token] * (config.block_size - 1)
-        positions = torch.arange(self.length, self.length + config.block_size, device=device)
-        return self._network(
-            torch.tensor([anchor, *masks], device=device),
-            positions,
+        tokens = [anchor, *[config.mask_token] * (config.block_size - 1)]
+        compiled = compiled_of(self._network)
+        if compiled is not None:
+            return compiled.block(tokens, self._layers)
+        hidden = self._network(
+            torch.tensor(tokens, device=device),
+            torch.arange(self.length, self.length + config.block_size, device=device),
             [layer.cached for layer in self._layers],
         )
+        return hidden, self._network.base_logits(hidden)

@@ -5,6 +5,7 @@ values are [batch or 1, kv heads, rows, head size]. Parameter names are those of
 checkpoints. Nothing here samples or schedules.
 """
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -106,6 +107,16 @@ class DSparkNetwork(nn.Module):
         self.markov_head = MarkovHead(config) if config.markov_rank else None
         self.confidence_head = ConfidenceHead(config) if config.confidence else None
 
+    @functools.cached_property
+    def spoken(self) -> list[int] | None:
+        """The token of each row of the logits, None where every row stands for its number."""
+        return self.draft_ids.tolist() if self.config.draft_rows else None
+
+    @functools.cached_property
+    def row_of(self) -> dict[int, int] | None:
+        """Token to its row of the logits, None where every token has the row of its number."""
+        return self.spoken and {token: row for row, token in enumerate(self.spoken)}
+
     @property
     def device(self) -> torch.device:
         return self.hidden_norm.weight.device
@@ -125,7 +136,7 @@ class DSparkNetwork(nn.Module):
         layer ever changes them (so they are computed once per position).
         """
         rows = self.hidden_norm(self.fc(features))
-        rotation = self._rotation(positions, rows.dtype)
+        rotation = self.rotation(positions, rows.dtype)
         return [layer.self_attn.keys_values(rows, rotation) for layer in self.layers]
 
     def forward(
@@ -141,7 +152,7 @@ class DSparkNetwork(nn.Module):
         the whole context and the whole block, which is right for a single block.
         """
         rows = self.embed_tokens(tokens)
-        rotation = self._rotation(positions, rows.dtype)
+        rotation = self.rotation(positions, rows.dtype)
         for layer, keys_values in zip(self.layers, context, strict=True):
             rows = layer(rows, rotation, keys_values, mask)
         return self.norm(rows)
@@ -172,7 +183,7 @@ class DSparkNetwork(nn.Module):
             hidden = torch.cat([hidden, self.markov_head.markov_w1(previous)], dim=-1)
         return self.confidence_head(hidden)
 
-    def _rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
+    def rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
         size = self.config.head_size
         steps = torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size
         angles = positions.float()[..., None] * (1.0 / self.config.rope_theta**steps)

@@ -95,6 +95,10 @@ def kernels() -> ctypes.CDLL | None:
     library.rows_decode.restype = None
     library.rows_linear.argtypes = [ctypes.POINTER(Linear), _POINTER, _INT, _POINTER, _INT]
     library.rows_linear.restype = None
+    library.rows_move.argtypes = [*[_POINTER] * 3, *[_INT] * 3, _POINTER, _INT, _INT]
+    library.rows_move.restype = None
+    library.rows_likeliest.argtypes = [_POINTER, *[_INT] * 4, _POINTER, _POINTER, _INT]
+    library.rows_likeliest.restype = None
     return library
 
 

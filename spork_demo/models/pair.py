@@ -13,7 +13,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from spork_demo.models.attention import use_grouped_attention
-from spork_demo.models.compiled import compile_linears, compile_model
+from spork_demo.models.compiled import compile_model
+from spork_demo.models.compiled_dspark import compile_dspark
 from spork_demo.models.dspark_checkpoint import share_head
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
@@ -89,14 +90,14 @@ def _use(kernels: str, pair: Pair) -> bool:
     """Let the models of `pair` run on these kernels; False where the target cannot."""
     if kernels == "stock":
         return True
-    whole, rest = (compile_model, compile_linears) if kernels == "compiled" else (_packed, pack)
+    whole, drafter = (compile_model, compile_dspark) if kernels == "compiled" else (_packed, pack)
     if not whole(pair.target):
         return False
     if pair.draft is not None:
         whole(pair.draft)
     if pair.dspark is not None:
         share_head(pair.dspark, pair.target)
-        rest(pair.dspark)
+        drafter(pair.dspark)
     return True
 
 

@@ -44,15 +44,15 @@ class RowLayer(DynamicLayer):
         keys, values = self._buffers
         return keys[:, :, : self.rows], values[:, :, : self.rows]
 
-    def keep(self, start: int, rows: int, moved: Tensor | None) -> None:
-        """Hold `rows` rows from `start` on and forget what follows them. moved: which rows
-        (absolute, ascending) they are, None where they stand there already.
-        """
-        end = start + rows
-        if self._buffers is not None and moved is not None:
-            for buffer in self._buffers:
-                buffer[:, :, start:end] = buffer.index_select(2, moved)
-        self.rows = end
+    @property
+    def buffers(self) -> tuple[Tensor, Tensor]:
+        """Keys and values [1, heads, capacity, size]; there must have been an update."""
+        return self._buffers
+
+    def move(self, rows: Tensor, start: int) -> None:
+        """Put `rows` (absolute, ascending, none before `start`) at `start` and after."""
+        for buffer in self._buffers:
+            buffer[:, :, start : start + len(rows)] = buffer.index_select(2, rows)
 
     def select(self, sequences: Sequence[int]) -> None:
         """Keep only these sequences of a batch."""

@@ -57,7 +57,7 @@ struct Call {
     float* const* keys;      // a layer each: [key head, capacity, size]
     float* const* values;
     const int32_t* capacity;  // rows a layer's buffers have room for
-    const uint8_t* sees;  // [rows, pending + rows]: ancestors among pending rows; null: a chain
+    const uint8_t* sees;  // [rows, pending + rows]: which of them a row sees; null: a chain
     const int32_t* wanted;    // layers whose outputs are asked for, ascending
     float* features;          // [asked, rows, hidden]
     float* logits;            // [rows from first_logit on, vocabulary of the head]
@@ -396,7 +396,7 @@ extern "C" void rows_decode(const Decoder* model, const Call* call) {
                 for (int k = 0; k < call->start; k++) at.push_back(k);
                 const uint8_t* sees = call->sees
                     ? call->sees + int64_t(r) * (call->pending + rows) : nullptr;
-                for (int k = 0; k <= call->pending + r; k++)
+                for (int k = 0; k < call->pending + (sees ? rows : r + 1); k++)
                     if (!sees || sees[k]) at.push_back(call->base + k);
                 attend(qkv.data() + int64_t(r) * width + h * group * size, group,
                        call->keys[l] + h * stride, call->values[l] + h * stride, at, model->scale,
@@ -438,5 +438,55 @@ extern "C" void rows_decode(const Decoder* model, const Call* call) {
                        model->eps, x.data() + int64_t(r) * hidden);
             apply(model->head, x.data(), last, call->logits, false, pairs, panel);
         }
+    }
+}
+
+// Moves rows of every layer's cache, `from` ascending, to `start` and after.
+extern "C" void rows_move(float* const* keys, float* const* values, const int32_t* capacity,
+                          int32_t layers, int32_t heads, int32_t size, const int32_t* from,
+                          int32_t rows, int32_t start) {
+    for (int l = 0; l < layers; l++)
+        for (float* buffer : {keys[l], values[l]})
+            for (int h = 0; h < heads; h++) {
+                float* head = buffer + int64_t(h) * capacity[l] * size;
+                for (int r = 0; r < rows; r++)
+                    std::memmove(head + int64_t(start + r) * size, head + int64_t(from[r]) * size,
+                                 sizeof(float) * size);
+            }
+}
+
+// The `count` most probable outputs of each row [rows, width], likeliest first, and, unless null,
+// their chances.
+extern "C" void rows_likeliest(const float* logits, int32_t rows, int32_t width, int32_t stride,
+                               int32_t count, int64_t* ids, float* chances, int32_t threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int r = 0; r < rows; r++) {
+        const float* row = logits + int64_t(r) * stride;
+        int64_t* id = ids + int64_t(r) * count;
+        std::vector<float> best(count, -INFINITY);
+        std::fill(id, id + count, 0);
+        const int whole = width - width % WIDTH;
+        auto offer = [&](int i) {
+            if (!(row[i] > best[count - 1])) return;
+            int place = count - 1;
+            for (; place > 0 && row[i] > best[place - 1]; place--)
+                best[place] = best[place - 1], id[place] = id[place - 1];
+            best[place] = row[i], id[place] = i;
+        };
+        for (int i = 0; i < whole; i += WIDTH) {
+            Int over = load(row + i) > best[count - 1];
+            int any = 0;
+            for (int w = 0; w < WIDTH; w++) any |= over[w];
+            if (any)
+                for (int w = 0; w < WIDTH; w++) offer(i + w);
+        }
+        for (int i = whole; i < width; i++) offer(i);
+        if (!chances) continue;
+        Vec sums = {};
+        for (int i = 0; i < whole; i += WIDTH) sums += exponential(load(row + i) - best[0]);
+        float sum = added(sums);
+        for (int i = whole; i < width; i++) sum += std::exp(row[i] - best[0]);
+        for (int c = 0; c < count; c++)
+            chances[int64_t(r) * count + c] = std::exp(best[c] - best[0]) / sum;
     }
 }

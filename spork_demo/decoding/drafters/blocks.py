@@ -54,10 +54,8 @@ class Blocks:
         if self.context.length != len(tokens) - 1:
             raise ValueError("The DSpark drafter was not told of every committed token.")
         self.calls += 1
-        hidden = self.context.block(tokens[-1])
-        return Block(
-            self.network, hidden, self.network.base_logits(hidden), tokens[-1], self._vocab_size
-        )
+        hidden, base = self.context.block(tokens[-1])
+        return Block(self.network, hidden, base, tokens[-1], self._vocab_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +78,15 @@ class Block:
         )
         return logits[: self.vocab_size], state
 
-    def tokens(self, rows: Tensor) -> list[int]:
+    def tokens(self, rows: Sequence[int]) -> list[int]:
         """The tokens that rows of the logits stand for."""
-        return (self.network.draft_ids[rows] if self.network.config.draft_rows else rows).tolist()
+        spoken = self.network.spoken
+        return list(rows) if spoken is None else [spoken[row] for row in rows]
 
-    def rows(self, tokens: Sequence[int]) -> Tensor:
+    def rows(self, tokens: Sequence[int]) -> list[int]:
         """The rows of the logits that stand for `tokens`, -1 for one the drafter cannot speak."""
-        wanted = torch.tensor(tokens, dtype=torch.long, device=self.hidden.device)
-        ids = self.network.draft_ids if self.network.config.draft_rows else None
-        if ids is None:
-            return wanted
-        place = torch.searchsorted(ids, wanted).clamp(max=len(ids) - 1)
-        return torch.where(ids[place] == wanted, place, -1)
+        row_of = self.network.row_of
+        return list(tokens) if row_of is None else [row_of.get(token, -1) for token in tokens]
 
     def spread(self, q: Tensor) -> Tensor:
         """A distribution over rows as one over the vocabulary [vocabulary]."""

@@ -13,11 +13,15 @@ from torch import Tensor
 
 from spork_demo.models.cached_model import Scores
 from spork_demo.models.ngram_table import NgramTable
+from spork_demo.models.top import likeliest as likeliest_tokens
 
 LIVE_WEIGHT = 3
 """What one occurrence in the running text counts for against one in the static table."""
 CANDIDATES = 8
 """Of each of the target's distributions so many tokens are recycled."""
+
+NEGLIGIBLE = 0.01
+"""What longer contexts leave open below this is not shared out."""
 
 SOURCES = ("table", "context", "recycled")
 Forecast = dict[int, tuple[float, str]]
@@ -61,19 +65,24 @@ class NgramCounts:
         """Keep the likeliest tokens after each of `tokens`, rows of logits [tokens, vocabulary];
         drafted tokens that were refused teach as much as the kept ones.
         """
-        top = logits.topk(min(CANDIDATES, logits.shape[-1]), dim=-1)
-        chances = (top.values - logits.logsumexp(dim=-1, keepdim=True)).exp()
-        for token, ids, p in zip(tokens, top.indices.tolist(), chances.tolist(), strict=True):
-            self._candidates[token] = list(zip(ids, p, strict=True))
+        ids, chances = likeliest_tokens(logits, CANDIDATES)
+        for token, row, p in zip(tokens, ids.tolist(), chances.tolist(), strict=True):
+            self._candidates[token] = list(zip(row, p, strict=True))
 
     def forecast(self, context: Sequence[int]) -> Forecast:
         """Everything that may follow `context`; the probabilities sum to at most 1."""
         parts: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         left = 1.0
         for size in range(min(self.order - 1, len(context)), 0, -1):
+            if left < NEGLIGIBLE:
+                return self._named(parts)
             left = self._share(parts, tuple(context[-size:]), left)
         for token, probability in self._candidates.get(context[-1], ()) if context else ():
             parts[token][2] += left * probability
+        return self._named(parts)
+
+    @staticmethod
+    def _named(parts: dict[int, list[float]]) -> Forecast:
         return {
             token: (sum(shares), SOURCES[shares.index(max(shares))])
             for token, shares in parts.items()

@@ -119,12 +119,12 @@ class DSparkChain(_BlockDrafter):
             confidence = block.confidence(slot, context[-1])
             logits, state = block.slot(slot, context[-1], state)
             part = self._part(block, logits, context)
+            token, probability, source = part.likeliest(1)[0]
             if confidence is not None:
                 if self._mixture is not None:
-                    confidence = self._mixture.confidence(confidence, part)
+                    confidence = self._mixture.confidence(confidence, probability)
                 chain.logits.append(confidence)
             if self._settings.greedy:
-                token, probability, source = part.likeliest(1)[0]
                 q = None
             else:
                 q = part.distribution(self._settings)

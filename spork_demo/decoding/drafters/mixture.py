@@ -1,5 +1,6 @@
 """The DSpark network and counts, position by position: one distribution of both."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from spork_demo.decoding.drafters.counts import Forecast, NgramCounts
 from spork_demo.decoding.sampling import distribution
 from spork_demo.models.cached_model import Scores
 from spork_demo.models.dspark_config import MixtureConfig
+from spork_demo.models.top import likeliest
 from spork_demo.settings import Settings
 
 NETWORK = "dspark"
@@ -36,14 +38,16 @@ class Part:
 
     def likeliest(self, width: int) -> list[tuple[int, float, str]]:
         """The `width` likeliest tokens at temperature 1: (token, q, main source)."""
-        network = self.logits.softmax(dim=-1)
-        top = network.topk(min(width, len(network)))
-        said = zip(self.block.tokens(top.indices), top.values.tolist(), strict=True)
+        ids, chances = likeliest(self.logits[None], width)
+        best, most = ids[0].tolist(), chances[0].tolist()
+        said = dict(zip(self.block.tokens(best), most, strict=True))
         if not self.forecast:
-            return [(token, probability, NETWORK) for token, probability in said]
+            return [(token, probability, NETWORK) for token, probability in said.items()]
         share = self.network_share
-        both = {token: share * probability for token, probability in said}
-        both |= self._network_says(network, [token for token in self.forecast if token not in both])
+        both = {token: share * probability for token, probability in said.items()}
+        others = [token for token in self.forecast if token not in both]
+        # a probability is its logit's distance from that of the best, whose own is known
+        both |= self._network_says(others, float(self.logits[best[0]]), share * most[0])
         mixed = []
         for token, own in both.items():
             counted, source = self.forecast.get(token, (0.0, NETWORK))
@@ -66,10 +70,12 @@ class Part:
         counted, source = self.forecast.get(token, (0.0, NETWORK))
         return source if 2 * self.weight * counted > float(q[token]) else NETWORK
 
-    def _network_says(self, network: Tensor, tokens: list[int]) -> dict[int, float]:
+    def _network_says(self, tokens: list[int], logit: float, known: float) -> dict[int, float]:
+        """The network's part of `tokens`, `known` being that of a token with this logit."""
         rows = self.block.rows(tokens)
-        spoken = network[rows.clamp_min(0)].masked_fill(rows < 0, 0.0) * self.network_share
-        return dict(zip(tokens, spoken.tolist(), strict=True))
+        logits = self.logits[[max(0, row) for row in rows]].tolist()
+        spoken = zip(tokens, rows, logits, strict=True)
+        return {t: known * math.exp(own - logit) if row >= 0 else 0.0 for t, row, own in spoken}
 
 
 class Mixture:
@@ -90,8 +96,10 @@ class Mixture:
         forecast = self.counts.forecast(context[-self.counts.reach :])
         return Part(block, logits, forecast, self.config.weight)
 
-    def confidence(self, logit: Tensor, part: Part) -> Tensor:
-        """Logit of the chance that the draft is accepted, from the network's own logit."""
+    def confidence(self, logit: Tensor, surest: float) -> Tensor:
+        """Logit of the chance that the draft is accepted, from the network's own logit and the
+        probability of the mixture's likeliest token.
+        """
         constant, own, best = self.config.confidence
-        surest = torch.tensor(part.likeliest(1)[0][1]).clamp(NEARLY, 1 - NEARLY)
-        return constant + own * logit + best * surest.logit().to(logit.device)
+        surest = min(1 - NEARLY, max(NEARLY, surest))
+        return constant + own * logit + best * math.log(surest / (1 - surest))
