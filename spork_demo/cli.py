@@ -100,7 +100,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dspark", default="", help="its DSpark drafter, likewise")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
     parser.add_argument(
-        "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
+        "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16", "int8")
     )
     parser.add_argument(
         "--kernels",

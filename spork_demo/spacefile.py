@@ -16,7 +16,7 @@ from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES
 
 VERSION = 1
 SOURCES = ("embedded", "folder", "hub")
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 DEVICE_MAPS = ("none", "auto")
 NEEDS = ("cpu", "gpu")
 

@@ -169,7 +169,7 @@ def test_missing_keys_are_named(old, where):
         ("memory_gb = 3", "memory_gb = nan", "pairs[0].memory_gb"),
         ("memory_gb = 3", "memory_gb = -1", "pairs[0].memory_gb"),
         ("memory_gb = 3", "memory_gb = false", "pairs[0].memory_gb"),
-        ('"bfloat16"', '"int8"', "pairs[0].dtype"),
+        ('"bfloat16"', '"int7"', "pairs[0].dtype"),
         ('device_map = "auto"', 'device_map = "cuda"', "pairs[0].device_map"),
         ('needs = "gpu"', 'needs = ["gpu"]', "pairs[0].needs"),
         ('["en", "zh"]', '"en"', "pairs[0].languages"),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from spork_demo.models import native
+from spork_demo.models.compiled_linear import KINDS, RowsLinear, pack_linear
 from spork_demo.models.layers import decoder_layers, final_norm
 from spork_demo.models.row_cache import RowLayer
 from spork_demo.models.student import DraftHead
@@ -22,7 +23,6 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 SETTLED_ROTATIONS = ("default", "linear", "llama3", "yarn")
 """Kinds of rotary positions that do not change with the length of the text."""
 
-KINDS = {torch.float32: native.FLOAT32, torch.bfloat16: native.BFLOAT16}
 CHUNK = 64
 """Most rows of a call while a prompt is fed: more would fall out of the processor's caches."""
 FIRST_POSITIONS = 1024
@@ -31,58 +31,6 @@ TOLERANCE = {native.FLOAT32: 1e-4, native.BFLOAT16: 0.3, native.INT8: 0.3}
 """Difference from the stock logits, as a share of their spread: root mean square of the middle row.
 A stock bfloat16 model, which rounds between operations, is itself that far from float32 at times.
 """
-
-
-@dataclass(slots=True)
-class Packed:
-    """A linear map in panels, and what it points to."""
-
-    map: native.Linear
-    kept: list[Tensor]
-
-
-def pack_linear(linears: Sequence[nn.Linear], kind: int, *, interleave: bool = False) -> Packed:
-    """One map from several that read the same rows, their outputs one after the other.
-
-    interleave: panel by panel in turns instead, each map padded to whole panels.
-    """
-    panel = native.kernels().rows_panel()
-    weights = [_padded(each.weight.detach().float(), panel, interleave) for each in linears]
-    biases = [_bias(each, panel, interleave) for each in linears]
-    weight, bias = torch.cat(weights), None
-    if any(each.bias is not None for each in linears):
-        bias = torch.cat(biases)
-    if interleave:
-        order = torch.arange(len(weight)).view(len(linears), -1, panel).transpose(0, 1).reshape(-1)
-        weight, bias = weight[order], None if bias is None else bias[order].contiguous()
-    outputs, inputs = weight.shape
-    scales = None
-    if kind == native.INT8:
-        scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
-        weight = (weight / scales[:, None]).round()
-    panels = _panels(_padded(weight, panel, True), panel, kind)
-    kept = [each for each in (panels, scales, bias) if each is not None]
-    pointers = [None if each is None else each.data_ptr() for each in (panels, scales, bias)]
-    return Packed(native.Linear(*pointers, inputs, outputs, kind, 0), kept)
-
-
-def _padded(weight: Tensor, panel: int, pads: bool) -> Tensor:
-    return nn.functional.pad(weight, (0, 0, 0, -len(weight) % panel)) if pads else weight
-
-
-def _bias(linear: nn.Linear, panel: int, pads: bool) -> Tensor:
-    bias = linear.weight.new_zeros(linear.out_features) if linear.bias is None else linear.bias
-    return _padded(bias.detach().float()[:, None], panel, pads)[:, 0]
-
-
-def _panels(weight: Tensor, panel: int, kind: int) -> Tensor:
-    """[panels, inputs, panel], or with two inputs side by side for bfloat16."""
-    split = weight.view(-1, panel, weight.shape[1])
-    if kind == native.BFLOAT16:
-        pairs = nn.functional.pad(split, (0, split.shape[2] % 2)).unflatten(2, (-1, 2))
-        return pairs.to(torch.bfloat16).transpose(1, 2).contiguous()
-    dtype = torch.int8 if kind == native.INT8 else torch.float32
-    return split.to(dtype).transpose(1, 2).contiguous()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,25 +245,6 @@ class Moved(nn.Module):
         raise RuntimeError("This model runs compiled; its own layers are empty.")
 
 
-class RowsLinear(nn.Module):
-    """A linear layer [.., in] -> [.., out] on our kernels. weight: kept where others read it."""
-
-    def __init__(self, packed: Packed, weight: Tensor | None = None) -> None:
-        super().__init__()
-        self.packed = packed
-        self.weight = weight
-        self.in_features, self.out_features = packed.map.inputs, packed.map.outputs
-
-    def forward(self, states: Tensor) -> Tensor:
-        rows = states.detach().reshape(-1, self.in_features).float().contiguous()
-        out = torch.empty(len(rows), self.out_features)
-        native.kernels().rows_linear(
-            ctypes.byref(self.packed.map),
-            *(rows.data_ptr(), len(rows), out.data_ptr(), torch.get_num_threads()),
-        )
-        return out.to(states.dtype).reshape(*states.shape[:-1], self.out_features)
-
-
 def compiled_of(model: nn.Module) -> CompiledDecoder | None:
     """The compiled form of a model, where it has one."""
     return getattr(model, ATTRIBUTE, None)
@@ -337,11 +266,6 @@ def compile_model(model: PreTrainedModel, kind: int | None = None) -> bool:
     empty_layers(decoder_layers(model))
     setattr(model, ATTRIBUTE, decoder)
     return True
-
-
-def compile_linear(linear: nn.Linear) -> RowsLinear:
-    """A CPU layer on our kernels."""
-    return RowsLinear(pack_linear([linear], KINDS[linear.weight.dtype]))
 
 
 def empty_layers(layers: Iterable[nn.Module]) -> None:

@@ -6,16 +6,8 @@ import torch
 from torch import Tensor
 
 from spork_demo.models import native
-from spork_demo.models.compiled import (
-    ATTRIBUTE,
-    KINDS,
-    CompiledDecoder,
-    Parts,
-    RowsLinear,
-    compile_linear,
-    empty_layers,
-    pack_linear,
-)
+from spork_demo.models.compiled import ATTRIBUTE, CompiledDecoder, Parts, empty_layers
+from spork_demo.models.compiled_linear import KINDS, RowsLinear, compile_linear, pack_linear
 from spork_demo.models.dspark_network import DSparkNetwork, rotate
 from spork_demo.models.row_cache import RowLayer
 

@@ -1,4 +1,4 @@
-"""Our own kernels for a few rows on a CPU, compiled where they run: `native/rows.cpp`.
+"""Our own kernels for a few rows on a CPU, compiled where they run: `native/`.
 
 They are built once for a machine by its C++ compiler, in seconds, and kept in the cache folder.
 Without a compiler there are none, and models run on torch's kernels.
@@ -21,7 +21,8 @@ from spork_demo.models.embedded import default_cache_dir
 
 logger = logging.getLogger(__name__)
 
-SOURCE = Path(__file__).parents[1] / "native" / "rows.cpp"
+FOLDER = Path(__file__).parents[1] / "native"
+SOURCE = FOLDER / "rows.cpp"
 COMPILERS = ("g++", "c++", "clang++")
 FLAGS = (
     "-O3",
@@ -105,7 +106,8 @@ def kernels() -> ctypes.CDLL | None:
 def _built(compiler: str) -> Path:
     """The library in the cache folder, compiled now unless it was before, for this machine."""
     version = subprocess.run([compiler, "--version"], capture_output=True, timeout=PATIENCE)
-    parts = (SOURCE.read_bytes(), version.stdout, " ".join(FLAGS).encode(), _processor())
+    source = b"".join(path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.is_file())
+    parts = (source, version.stdout, " ".join(FLAGS).encode(), _processor())
     name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
     path = default_cache_dir() / "kernels" / f"rows-{name}.so"
     if path.is_file():

@@ -19,6 +19,7 @@ from spork_demo.models.dspark_checkpoint import share_head
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
 from spork_demo.models.loading import label_of, load_draft, load_drafter, load_model
+from spork_demo.models.native import INT8
 from spork_demo.models.ngram_table import NgramTable
 from spork_demo.models.packed import pack
 from spork_demo.models.progress import ModelUnavailable, Progress, Report, ignore_progress
@@ -75,10 +76,15 @@ def load_pair(
         torch's faster products of a few rows; `stock` leaves it as transformers loads it.
     """
     try:
+        dtype = spec.dtype if dtype == "auto" else dtype
         pair = _load_pair(spec, device, dtype, report)
-        for name in KERNELS[KERNELS.index(kernels) :]:
-            if _use(name, pair):
-                return dataclasses.replace(pair, kernels=name)
+        if dtype == "int8":
+            pair = _in_int8(pair, kernels)
+        else:
+            wanted = KERNELS[KERNELS.index(kernels) :]
+            used = next(name for name in wanted if _use(name, pair))
+            pair = dataclasses.replace(pair, kernels=used)
+        report(Progress("ready", 0, 0, f"{spec.name} is ready on {pair.device}."))
         return pair
     except ModelUnavailable as error:
         _free_memory()
@@ -86,18 +92,31 @@ def load_pair(
         raise
 
 
-def _use(kernels: str, pair: Pair) -> bool:
-    """Let the models of `pair` run on these kernels; False where the target cannot."""
+def _in_int8(pair: Pair, kernels: str) -> Pair:
+    """`pair`, loaded in float32, with the target's and the draft model's weights in 8 bits."""
+    if kernels != "compiled" or not _use("compiled", pair, INT8):
+        raise ModelUnavailable(
+            "Weights of 8 bits need compiled kernels: a CPU, a C++ compiler and a Llama-like model."
+        )
+    return dataclasses.replace(pair, kernels="compiled", dtype="int8")
+
+
+def _use(kernels: str, pair: Pair, kind: int | None = None) -> bool:
+    """Let the models of `pair` run on these kernels; False where the target cannot.
+
+    kind: of the weights on compiled kernels, None for that of the model.
+    """
     if kernels == "stock":
         return True
-    whole, drafter = (compile_model, compile_dspark) if kernels == "compiled" else (_packed, pack)
-    if not whole(pair.target):
+    compiled = kernels == "compiled"
+    if not (compile_model(pair.target, kind) if compiled else _packed(pair.target)):
         return False
-    if pair.draft is not None:
-        whole(pair.draft)
+    if pair.draft is not None and not (compiled and compile_model(pair.draft, kind)):
+        _packed(pair.draft)
     if pair.dspark is not None:
         share_head(pair.dspark, pair.target)
-        drafter(pair.dspark)
+        if not (compiled and compile_dspark(pair.dspark)):
+            pack(pair.dspark)
     return True
 
 
@@ -110,7 +129,7 @@ def _packed(model: PreTrainedModel) -> bool:
 
 def _load_pair(spec: PairSpec, device: str, dtype: str, report: Report) -> Pair:
     device = choose_device(device)
-    kind = choose_dtype(spec.dtype if dtype == "auto" else dtype, device)
+    kind = choose_dtype(dtype, device)
     spread = device.startswith("cuda") and (spec.device_map == "auto" or _too_large(spec, device))
     tokenizer, target = load_model(spec.target, device, kind, spread, report)
     rows = target.get_input_embeddings().weight.shape[0]
@@ -139,7 +158,6 @@ def _load_pair(spec: PairSpec, device: str, dtype: str, report: Report) -> Pair:
     )
     if spec.ngram_table:
         pair = dataclasses.replace(pair, ngram_table=_ngram_table(spec.ngram_table, tokenizer))
-    report(Progress("ready", 0, 0, f"{spec.name} is ready on {pair.device}."))
     return pair
 
 

@@ -15,7 +15,11 @@ def choose_device(device: str) -> str:
 
 
 def choose_dtype(dtype: str, device: str) -> torch.dtype:
-    """`auto` is bfloat16 on a GPU that has it, float16 on one that has not, float32 on CPU."""
+    """What weights are loaded in. `auto` is bfloat16 on a GPU that has it, float16 on one that has
+    not, float32 on CPU; `int8` is made from float32.
+    """
+    if dtype == "int8":
+        return torch.float32
     if dtype != "auto":
         return getattr(torch, dtype)
     if not device.startswith("cuda"):
