@@ -58,9 +58,9 @@ class Knob:
 KNOBS = {
     knob.name: knob
     for knob in (
-        Knob("fork_width", "K", 3, 1, 16, 1, "children per node: how many forks a round opens"),
-        Knob("fork_depth", "M", 3, 0, 12, 1, "tokens each fork goes on after its first one"),
-        Knob("node_budget", "nodes", 12, 1, FORK_NODE_LIMIT, 1, "most drafted tokens in a tree"),
+        Knob("fork_width", "K", 4, 1, 16, 1, "children per node: how many forks a round opens"),
+        Knob("fork_depth", "M", 5, 0, 12, 1, "tokens each fork goes on after its first one"),
+        Knob("node_budget", "nodes", 24, 1, FORK_NODE_LIMIT, 1, "most drafted tokens in a tree"),
         Knob("draft_length", "γ", 4, 1, 16, 1, "tokens drafted in a chain"),
         Knob("accept_threshold", "τ", 0.7, 0.0, 1.0, 0.01, "score a fork needs to be kept whole"),
         Knob("min_threshold", "min", 0.1, 0.0, 1.0, 0.01, "threshold when the draft is certain"),

@@ -1,6 +1,7 @@
 """Our own kernels against transformers, and what only they promise: rows know no neighbours."""
 
 import copy
+import os
 import random
 import shutil
 import subprocess
@@ -63,7 +64,7 @@ PARENTS = [-1, -1, 0, 0, 1, 2, 4, 5]
 @pytest.fixture(autouse=True)
 def needs_a_compiler():
     if native.kernels() is None:
-        pytest.skip("this machine has no C++ compiler")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no C++ compiler")
 
 
 def stock(config=FAMILIES["llama"], dtype=torch.float32, seed=0):
@@ -115,7 +116,7 @@ def test_a_family_says_what_transformers_says(family):
         assert got.logits.shape == wanted.logits.shape
         assert torch.allclose(got.logits, wanted.logits, atol=2e-4, rtol=1e-4)
         for layer, states in wanted.features.items():
-            assert torch.allclose(got.features[layer], states, atol=2e-4, rtol=1e-4)
+            assert torch.allclose(got.features[layer], states, atol=1e-3, rtol=1e-3)
         if plain.pending == len(prompt):
             plain.commit(range(len(prompt)))
             fast.commit(range(len(prompt)))

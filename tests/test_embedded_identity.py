@@ -162,6 +162,7 @@ def test_the_article_scored_by_early_layers_commits_whole_forks_or_falls_back(en
         method="spork",
         rules="article",
         fork_shape="forks",
+        fork_depth=3,
         accept_threshold=0.5,
         max_new_tokens=20,
     )

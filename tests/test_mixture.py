@@ -131,7 +131,7 @@ def test_mixture_confidence_by_hand():
     assert surest == pytest.approx(best)
     odds = torch.tensor(best / (1 - best)).log()
     mixture = Mixture(NgramCounts(4), MixtureConfig(0.5, (0.3, 2.0, -1.0)))
-    value = mixture.confidence(torch.tensor(0.25), surest)
+    value = mixture.confidence(0.25, surest)
     assert float(value) == pytest.approx(0.3 + 0.5 - float(odds), abs=1e-5)
 
 

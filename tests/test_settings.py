@@ -68,7 +68,7 @@ def test_more_forks_than_the_cap_are_refused_before_anything_is_allocated():
     with pytest.raises(SettingsError, match="130 fork tokens a round; the limit is 128"):
         Settings(fork_width=10, fork_depth=12, fork_shape="forks")
     # a tree is bounded by its budget, whatever K and M would span
-    assert Settings(fork_width=10, fork_depth=12, fork_shape="tree").node_budget == 12
+    assert Settings(fork_width=10, fork_depth=12, fork_shape="tree").node_budget == 24
     with pytest.raises(SettingsError, match="node_budget"):
         Settings(node_budget=87_380)
 

@@ -98,7 +98,7 @@ def test_presets_no_pair_can_serve_are_not_offered():
 
 def test_own_knobs_override_the_shared_ones_for_one_lane():
     entry = read(lanes=4, lane2_own="fork_width=5", lane4_own="γ=2, temperature=0.5")
-    assert [lane.fork_width for lane in entry.lanes] == [3, 5, 3, 3]
+    assert [lane.fork_width for lane in entry.lanes] == [4, 5, 4, 4]
     assert (entry.lanes[3].draft_length, entry.lanes[3].temperature) == (2, 0.5)
     assert entry.labels[1] == "2 SPORK exact K=5"
 

@@ -5,24 +5,19 @@ what decoding token by token says, in every dtype.
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from spork_demo.models import native
 from spork_demo.models.compiled_linear import KINDS, RowsLinear, pack_linear
-from spork_demo.models.layers import decoder_layers, final_norm
+from spork_demo.models.decoder_parts import Parts, parts_of, serves
+from spork_demo.models.layers import decoder_layers
 from spork_demo.models.row_cache import RowLayer
-from spork_demo.models.student import DraftHead
 
 ATTRIBUTE = "rows_decoder"
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
-SETTLED_ROTATIONS = ("default", "linear", "llama3", "yarn")
-"""Kinds of rotary positions that do not change with the length of the text."""
-
 CHUNK = 64
 """Most rows of a call while a prompt is fed: more would fall out of the processor's caches."""
 FIRST_POSITIONS = 1024
@@ -31,55 +26,6 @@ TOLERANCE = {native.FLOAT32: 1e-4, native.BFLOAT16: 0.3, native.INT8: 0.3}
 """Difference from the stock logits, as a share of their spread: root mean square of the middle row.
 A stock bfloat16 model, which rounds between operations, is itself that far from float32 at times.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a decoder is made of. ids: tokens the rows of the head stand for, None where they are
-    the vocabulary. rotation: positions [n] -> cosines and sines [n, head size] of all heads.
-    """
-
-    layers: Sequence[nn.Module]
-    norm: nn.Module
-    head: nn.Module
-    ids: Tensor | None
-    vocabulary: int
-    table: Tensor
-    heads: int
-    key_heads: int
-    head_size: int
-    inner: int
-    eps: float
-    rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
-
-
-def parts_of(model: PreTrainedModel) -> Parts:
-    """The parts of a causal LM of transformers."""
-    config, head = model.config, model.get_output_embeddings()
-    speaks_few = isinstance(head, DraftHead)
-
-    def rotation(positions: Tensor) -> tuple[Tensor, Tensor]:
-        cos, sin = model.base_model.rotary_emb(torch.empty(0), positions[None])
-        return cos[0], sin[0]
-
-    return Parts(
-        layers=decoder_layers(model),
-        norm=final_norm(model),
-        head=head.linear if speaks_few else head,
-        ids=head.ids if speaks_few else None,
-        vocabulary=head.vocab_size if speaks_few else head.weight.shape[0],
-        table=model.get_input_embeddings().weight,
-        heads=config.num_attention_heads,
-        key_heads=config.num_key_value_heads,
-        head_size=_head_size(config),
-        inner=config.intermediate_size,
-        eps=config.rms_norm_eps,
-        rotation=rotation,
-    )
-
-
-def _head_size(config: PreTrainedConfig) -> int:
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
 class CompiledDecoder:
@@ -254,7 +200,7 @@ def compile_model(model: PreTrainedModel, kind: int | None = None) -> bool:
     """Give a CPU model its compiled form and free the weights it replaces; False, and nothing
     changed, where that cannot be done or does not say what the model said.
     """
-    if not _serves(model):
+    if not serves(model):
         return False
     kind = KINDS[model.dtype] if kind is None else kind
     decoder = CompiledDecoder(parts_of(model), kind)
@@ -275,23 +221,6 @@ def empty_layers(layers: Iterable[nn.Module]) -> None:
             for name, child in list(part.named_children()):
                 if isinstance(child, nn.Linear):
                     setattr(part, name, Moved())
-
-
-def _serves(model: PreTrainedModel) -> bool:
-    config, table = model.config, model.get_input_embeddings().weight
-    if table.device.type != "cpu" or table.dtype not in KINDS or native.kernels() is None:
-        return False
-    head = model.get_output_embeddings()
-    rotation = getattr(getattr(model.base_model, "rotary_emb", None), "rope_type", "default")
-    plain = config.model_type in FAMILIES and config.hidden_act == "silu"
-    known = type(head) is nn.Linear and head.bias is None or isinstance(head, DraftHead)
-    return (
-        plain
-        and known
-        and rotation in SETTLED_ROTATIONS
-        and config.num_attention_heads % config.num_key_value_heads == 0
-        and bool(native.kernels().rows_serves(_head_size(config)))
-    )
 
 
 @torch.inference_mode()

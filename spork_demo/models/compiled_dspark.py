@@ -15,8 +15,8 @@ from spork_demo.models.row_cache import RowLayer
 class CompiledBlocks:
     """The packed backbone of one network. Shared by all lanes; contexts are theirs."""
 
-    def __init__(self, network: DSparkNetwork) -> None:
-        config, kind = network.config, KINDS[network.dtype]
+    def __init__(self, network: DSparkNetwork, kind: int) -> None:
+        config = network.config
         self._network = network
         attentions = [layer.self_attn for layer in network.layers]
         maps = [each for one in attentions for each in (one.k_proj, one.v_proj)]
@@ -82,9 +82,9 @@ class CompiledBlocks:
         return self._network.norm(states[last].to(self._network.dtype)), logits
 
 
-def compile_dspark(network: DSparkNetwork) -> bool:
+def compile_dspark(network: DSparkNetwork, kind: int | None = None) -> bool:
     """Give a CPU network its compiled form and free the weights it replaces; False, and nothing
-    changed, where that cannot be done.
+    changed, where that cannot be done. kind: of the backbone's weights, None for its own.
     """
     size, heads = network.config.head_size, network.config.heads
     library = native.kernels()
@@ -92,9 +92,10 @@ def compile_dspark(network: DSparkNetwork) -> bool:
         return False
     if not library.rows_serves(size) or heads % network.config.kv_heads:
         return False
-    setattr(network, ATTRIBUTE, CompiledBlocks(network))
+    kind = KINDS[network.dtype] if kind is None else kind
+    setattr(network, ATTRIBUTE, CompiledBlocks(network, kind))
     empty_layers(network.layers)
-    network.fc = compile_linear(network.fc)
+    network.fc = compile_linear(network.fc, kind)
     if network.markov_head is not None:
-        network.markov_head.markov_w2 = compile_linear(network.markov_head.markov_w2)
+        network.markov_head.markov_w2 = compile_linear(network.markov_head.markov_w2, kind)
     return True

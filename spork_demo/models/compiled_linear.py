@@ -83,6 +83,6 @@ class RowsLinear(nn.Module):
         return out.to(states.dtype).reshape(*states.shape[:-1], self.out_features)
 
 
-def compile_linear(linear: nn.Linear) -> RowsLinear:
+def compile_linear(linear: nn.Linear, kind: int) -> RowsLinear:
     """A CPU layer on our kernels."""
-    return RowsLinear(pack_linear([linear], KINDS[linear.weight.dtype]))
+    return RowsLinear(pack_linear([linear], kind))

@@ -183,6 +183,25 @@ class DSparkNetwork(nn.Module):
             hidden = torch.cat([hidden, self.markov_head.markov_w1(previous)], dim=-1)
         return self.confidence_head(hidden)
 
+    def slot_confidences(self, hidden: Tensor) -> list[float] | None:
+        """What hidden states [slots, hidden size] give to `confidence_logit`, one number a slot;
+        None without a confidence head.
+        """
+        if self.confidence_head is None:
+            return None
+        layer = self.confidence_head.proj
+        weight = layer.weight[:, : self.config.hidden_size]
+        return torch.nn.functional.linear(hidden.float(), weight, layer.bias)[:, 0].tolist()
+
+    @functools.cached_property
+    def token_confidences(self) -> list[float] | None:
+        """What the token in front of a slot gives to it; None where it gives nothing."""
+        if self.confidence_head is None or not self.config.confidence_with_markov:
+            return None
+        with torch.inference_mode():
+            weight = self.confidence_head.proj.weight[0, self.config.hidden_size :]
+            return (self.markov_head.markov_w1.weight.float() @ weight).tolist()
+
     def rotation(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
         size = self.config.head_size
         steps = torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size

@@ -49,7 +49,7 @@ def pack(model: nn.Module) -> bool:
         (parent, name, child)
         for parent in model.modules()
         for name, child in parent.named_children()
-        if type(child) is nn.Linear
+        if type(child) is nn.Linear and child.out_features > 1  # one output gains nothing
     ]
     if not linears or not _works(linears[0][2]):
         return False

@@ -19,7 +19,7 @@ from spork_demo.models.dspark_checkpoint import share_head
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
 from spork_demo.models.loading import label_of, load_draft, load_drafter, load_model
-from spork_demo.models.native import INT8
+from spork_demo.models.native import BFLOAT16, INT8
 from spork_demo.models.ngram_table import NgramTable
 from spork_demo.models.packed import pack
 from spork_demo.models.progress import ModelUnavailable, Progress, Report, ignore_progress
@@ -31,6 +31,9 @@ __all__ = ["ModelUnavailable", "Pair", "decoder_layers", "final_norm", "lm_head"
 
 KERNELS = ("compiled", "packed", "stock")
 """From the fastest on."""
+
+GUESSES = BFLOAT16
+"""Weights of drafters on compiled kernels: half the memory to read, for guesses good enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def load_pair(
 
 
 def _in_int8(pair: Pair, kernels: str) -> Pair:
-    """`pair`, loaded in float32, with the target's and the draft model's weights in 8 bits."""
+    """`pair`, loaded in float32, with the target's weights in 8 bits."""
     if kernels != "compiled" or not _use("compiled", pair, INT8):
         raise ModelUnavailable(
             "Weights of 8 bits need compiled kernels: a CPU, a C++ compiler and a Llama-like model."
@@ -104,18 +107,18 @@ def _in_int8(pair: Pair, kernels: str) -> Pair:
 def _use(kernels: str, pair: Pair, kind: int | None = None) -> bool:
     """Let the models of `pair` run on these kernels; False where the target cannot.
 
-    kind: of the weights on compiled kernels, None for that of the model.
+    kind: of the target's weights on compiled kernels, None for that of the model.
     """
     if kernels == "stock":
         return True
     compiled = kernels == "compiled"
     if not (compile_model(pair.target, kind) if compiled else _packed(pair.target)):
         return False
-    if pair.draft is not None and not (compiled and compile_model(pair.draft, kind)):
+    if pair.draft is not None and not (compiled and compile_model(pair.draft, GUESSES)):
         _packed(pair.draft)
     if pair.dspark is not None:
         share_head(pair.dspark, pair.target)
-        if not (compiled and compile_dspark(pair.dspark)):
+        if not (compiled and compile_dspark(pair.dspark, GUESSES)):
             pack(pair.dspark)
     return True
 

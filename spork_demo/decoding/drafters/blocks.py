@@ -55,7 +55,8 @@ class Blocks:
             raise ValueError("The DSpark drafter was not told of every committed token.")
         self.calls += 1
         hidden, base = self.context.block(tokens[-1])
-        return Block(self.network, hidden, base, tokens[-1], self._vocab_size)
+        confidences = self.network.slot_confidences(hidden)
+        return Block(self.network, hidden, base, tokens[-1], self._vocab_size, confidences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Block:
     base: Tensor  # [slots, vocabulary rows]
     anchor: int
     vocab_size: int
+    confidences: list[float] | None  # what each slot's hidden state says
 
     def slot(self, slot: int, previous: int, state: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of a slot behind `previous`, and the sequential head's next state.
@@ -94,9 +96,12 @@ class Block:
             return q
         return q.new_zeros(self.vocab_size).index_copy_(0, self.network.draft_ids, q)
 
-    def confidence(self, slot: int, previous: int) -> Tensor | None:
+    def confidence(self, slot: int, previous: int) -> float | None:
         """The confidence logit of a slot; it does not depend on the slot's own token."""
-        return self.network.confidence_logit(self.hidden[slot], self._one(previous))
+        if self.confidences is None:
+            return None
+        by_token = self.network.token_confidences
+        return self.confidences[slot] + (by_token[previous] if by_token else 0.0)
 
     def _one(self, token: int) -> Tensor:
         return torch.tensor(token, device=self.hidden.device)

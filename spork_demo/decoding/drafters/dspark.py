@@ -93,7 +93,7 @@ class DSparkChain(_BlockDrafter):
         confidences, as_trained = [], []
         scheduled, scheduling = None, None
         if chain.logits:
-            raw = torch.stack(chain.logits)
+            raw = torch.tensor(chain.logits)
             temperatures = config.confidence_temperatures
             if self._mixture is not None:
                 temperatures = self._mixture.config.temperatures
@@ -146,7 +146,7 @@ class _Chain:
     probabilities: list[float] = field(default_factory=list)
     sampled_from: list[Tensor | None] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
-    logits: list[Tensor] = field(default_factory=list)
+    logits: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Mixture:
         forecast = self.counts.forecast(context[-self.counts.reach :])
         return Part(block, logits, forecast, self.config.weight)
 
-    def confidence(self, logit: Tensor, surest: float) -> Tensor:
+    def confidence(self, logit: float, surest: float) -> float:
         """Logit of the chance that the draft is accepted, from the network's own logit and the
         probability of the mixture's likeliest token.
         """
