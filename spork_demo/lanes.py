@@ -15,6 +15,7 @@ from spork_demo.decoding.greedy import greedy
 from spork_demo.decoding.judges import FirstTokenJudge, Judge, ModelJudge
 from spork_demo.decoding.measured_costs import CostTables
 from spork_demo.decoding.node_budget import NodeBudget, Worthwhile
+from spork_demo.decoding.policy import Policy
 from spork_demo.decoding.run import Run, Text
 from spork_demo.decoding.schedule import Scheduler, scheduler, send_all
 from spork_demo.decoding.scored import scored
@@ -69,18 +70,18 @@ class Lane:
         settings = self._settings
         if settings.method == "greedy":
             return greedy(self._run)
-        if settings.method == "spork":
-            drafter = self._drafter(self._forks())
-            if settings.rules == "exact":
-                return verified(self._run, drafter, exact_rule, self._draft_calls)
-            return scored(self._run, drafter, self._judge(), self._draft_calls)
-        if settings.method == "dspark" and settings.rules == "exact":
-            return verified(self._run, self._dspark(), exact_rule, self._draft_calls)
-        drafter = self._drafter(self._chain())
+        if settings.method == "dspark" and settings.exact:
+            policy = Policy(self._chain(), adaptive=settings.policy == "adaptive")
+            return verified(self._run, self._dspark(), exact_rule, self._draft_calls, policy)
+        plan = self._forks() if settings.method == "spork" else self._chain()
+        policy = Policy(plan, adaptive=settings.policy == "adaptive")
+        drafter = self._drafter(plan)
+        if settings.method == "spork" and not settings.exact:
+            return scored(self._run, drafter, self._judge(), self._draft_calls, policy)
+        rule = exact_rule if settings.exact else article_rule
         if settings.method == "dspark":
-            return verified(self._run, drafter, confidence_rule, self._draft_calls)
-        rule = exact_rule if settings.rules == "exact" else article_rule
-        return verified(self._run, drafter, rule, self._draft_calls)
+            rule = confidence_rule
+        return verified(self._run, drafter, rule, self._draft_calls, policy)
 
     def _forks(self) -> ForkPlan:
         settings = self._settings

@@ -44,7 +44,8 @@ def _next_event(lane: Iterator[Event]) -> Event:
 
 def failure_sentence(error: Exception) -> str:
     """What a visitor is told of an exception: its kind, never its text."""
-    if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+    said = str(error).lower()
+    if isinstance(error, MemoryError) or "out of memory" in said or "allocate memory" in said:
         return "The device ran out of memory; try fewer forks or fewer new tokens."
     return "This lane met an unexpected error and stopped; its text so far is kept."
 

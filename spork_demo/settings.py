@@ -23,8 +23,10 @@ DRAFTERS = (
     "merged",
 )
 JUDGES = ("auto", "target", "early_layers", "draft_model", "first_token")
-FORK_SHAPES = ("forks", "tree")
+FORK_SHAPES = ("forks", "hierarchical", "tree")
 FORK_SAMPLING = ("greedy", "top_p")
+POLICIES = ("fixed", "adaptive")
+THRESHOLD_RULES = ("fixed", "auto")
 SCHEDULES = ("full", "threshold", "hardware")
 
 SEED_LIMIT = 2**63 - 1
@@ -80,6 +82,9 @@ KNOBS = {
             0.01,
             "confidence a draft must have to be sent",
         ),
+        Knob(
+            "wanted_acceptance", "α", 0.7, 0.0, 1.0, 0.05, "share of rounds automatic τ lets pass"
+        ),
         Knob("ngram_order", "n", 5, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
     )
 }
@@ -92,6 +97,8 @@ CHOICES = {
     "fork_shape": FORK_SHAPES,
     "fork_sampling": FORK_SAMPLING,
     "schedule": SCHEDULES,
+    "policy": POLICIES,
+    "threshold_rule": THRESHOLD_RULES,
 }
 
 GREEDY_BELOW = 1e-3
@@ -102,12 +109,15 @@ GREEDY_BELOW = 1e-3
 class Settings:
     """One lane's configuration. Raises SettingsError on construction when anything is off.
 
-    fork_shape: `forks` is the article's shape, K forks of 1 + M tokens; `tree` gives every node
-        up to K children and grows best-first under `node_budget`.
+    fork_shape: `forks` is the article's shape, K forks of 1 + M tokens; `hierarchical` grows K
+        forks half as deep and goes on with the more probable half of them; `tree` gives every
+        node up to K children and grows best-first under `node_budget`.
     fork_sampling: how forks go on after their first token when temperature > 0.
     schedule: how much of a block exact DSpark sends to the target: `full` all of it, `threshold`
         the drafts before the first whose confidence is below `confidence_threshold`, `hardware`
         what the measured cost of target calls makes worth while.
+    policy: `adaptive` lets the outcome of rounds choose K, M and γ, up to the values given.
+    threshold_rule: `auto` moves τ until `wanted_acceptance` of the rounds keep a fork.
     """
 
     method: str = "greedy"
@@ -117,6 +127,8 @@ class Settings:
     fork_shape: str = "tree"
     fork_sampling: str = "greedy"
     schedule: str = "hardware"
+    policy: str = "fixed"
+    threshold_rule: str = "fixed"
     fork_width: int = KNOBS["fork_width"].default
     fork_depth: int = KNOBS["fork_depth"].default
     node_budget: int = KNOBS["node_budget"].default
@@ -132,6 +144,7 @@ class Settings:
     max_new_tokens: int = KNOBS["max_new_tokens"].default
     confidence_threshold: float = KNOBS["confidence_threshold"].default
     ngram_order: int = KNOBS["ngram_order"].default
+    wanted_acceptance: float = KNOBS["wanted_acceptance"].default
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -144,7 +157,7 @@ class Settings:
     def _check_together(self) -> None:
         if self.min_threshold > self.max_threshold:
             raise SettingsError("min_threshold must not be above max_threshold.")
-        if self.fork_shape == "forks" and self.plain_nodes > FORK_NODE_LIMIT:
+        if self.fork_shape != "tree" and self.plain_nodes > FORK_NODE_LIMIT:
             raise SettingsError(
                 f"fork_width {self.fork_width} and fork_depth {self.fork_depth} ask for "
                 f"{self.plain_nodes} fork tokens a round; the limit is {FORK_NODE_LIMIT}."

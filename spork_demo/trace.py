@@ -93,6 +93,19 @@ class Scheduling:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What rounds draft at most from here on: forks, and tokens a fork.
+
+    cause: `misses` (too many rounds kept no draft), `streak` (several kept a fork whole) or
+        `memory` (this round did not fit and was tried again).
+    """
+
+    cause: Literal["misses", "streak", "memory"]
+    width: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Round:
     """Draft, judge, commit, once.
 
@@ -118,6 +131,7 @@ class Round:
     scores: tuple[ForkScore, ...] = ()
     accept_threshold: float | None = None
     scheduling: Scheduling | None = None
+    change: Change | None = None
 
 
 @dataclass(frozen=True, slots=True)

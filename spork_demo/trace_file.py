@@ -8,13 +8,14 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from spork_demo.settings import SCHEDULES, SettingsError
+from spork_demo.settings import KNOBS, SCHEDULES, SettingsError
 from spork_demo.trace import VERSION, Node, Race, Round, Scheduling, Token
 
 BYTE_LIMIT = 16_000_000
 TEXT_LIMIT = 200_000
 LIST_LIMIT = 20_000
 LANE_LIMIT = 4
+DEEPEST = max(KNOBS["draft_length"].high, 1 + KNOBS["fork_depth"].high)
 ROUNDING = 1e-6
 """How far beyond 1 sums of floats may carry a probability."""
 
@@ -148,6 +149,10 @@ def _check_round(round_: Round, index: int) -> None:
     spans = (round_.seconds, round_.draft_seconds, round_.judge_seconds, round_.commit_seconds)
     if min(spans) < 0:
         raise TraceError("Seconds cannot be negative.")
+    if round_.change and not (1 <= round_.change.width <= KNOBS["fork_width"].high):
+        raise TraceError("A round changed the width of its forks to one that cannot be.")
+    if round_.change and not (0 <= round_.change.depth <= DEEPEST):
+        raise TraceError("A round changed the depth of its forks to one that cannot be.")
     _check_shares(round_)
     if round_.scheduling is not None:
         _check_scheduling(round_, round_.scheduling)

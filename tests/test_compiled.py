@@ -128,7 +128,7 @@ def test_a_long_chunked_chain_gives_every_row_and_feature():
     got = ours(model).forward(ids, features=(1,))
     wanted = model(torch.tensor([ids]), output_hidden_states=True)
     assert torch.allclose(got.logits, wanted.logits[0], atol=2e-4)
-    assert torch.allclose(got.features[1], wanted.hidden_states[2][0], atol=2e-4)
+    assert torch.allclose(got.features[1], wanted.hidden_states[2][0], atol=1e-3, rtol=1e-3)
 
 
 def test_early_exits_read_the_same_rows():

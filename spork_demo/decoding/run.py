@@ -12,6 +12,7 @@ from spork_demo.decoding.stopwatch import Stopwatch
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.settings import Settings
 from spork_demo.trace import (
+    Change,
     DraftFate,
     Fate,
     Finished,
@@ -114,6 +115,8 @@ class Outcome:
     thresholds: tuple[float, ...] = ()
     scores: tuple[ForkScore, ...] = ()
     judged_all: bool = True
+    accept_threshold: float | None = None
+    change: Change | None = None
 
 
 def record(run: Run, outcome: Outcome) -> Round:
@@ -141,8 +144,9 @@ def record(run: Run, outcome: Outcome) -> Round:
         judge_seconds=lap["judge"],
         commit_seconds=lap["commit"],
         scores=outcome.scores,
-        accept_threshold=run.settings.accept_threshold if outcome.scores else None,
+        accept_threshold=outcome.accept_threshold if outcome.scores else None,
         scheduling=proposal.scheduling,
+        change=outcome.change,
     )
 
 

@@ -2,14 +2,20 @@
 
 from collections.abc import Callable, Iterator
 
+from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Drafter, Proposal
 from spork_demo.decoding.judges import Judge
+from spork_demo.decoding.policy import Policy, Threshold, within_memory
 from spork_demo.decoding.run import Outcome, Run, prefill, record
-from spork_demo.trace import Event, ForkScore
+from spork_demo.trace import Change, Event, ForkScore
 
 
 def scored(
-    run: Run, drafter: Drafter, judge: Judge, draft_calls: Callable[[], int] = lambda: 0
+    run: Run,
+    drafter: Drafter,
+    judge: Judge,
+    draft_calls: Callable[[], int] = lambda: 0,
+    policy: Policy | None = None,
 ) -> Iterator[Event]:
     """Draft forks, score them, keep the best whole if its score >= τ, else fall back to the
     target's most probable token.
@@ -19,25 +25,34 @@ def scored(
     committed, which costs the call an exact judge would have needed.
     """
     target = run.target
+    policy = policy or Policy(ForkPlan(1, run.context))
+    threshold = Threshold(run.settings)
     tokens, started = prefill(run, drafter)
     yield started
 
+    def draft_and_judge() -> tuple[Proposal, tuple[ForkScore, ...]]:
+        with run.watch.running("draft"):
+            proposal = drafter.propose(tokens, min(run.room(), policy.plan.depth))
+        with run.watch.running("judge"):
+            return proposal, judge.score(tokens, proposal) if proposal.tokens else ()
+
     while run.room():
-        calls = target.calls, draft_calls()
+        calls, needed = (target.calls, draft_calls()), threshold.value
         with run.watch.running("round"):
-            with run.watch.running("draft"):
-                proposal = drafter.propose(tokens, run.room())
-            with run.watch.running("judge"):
-                forks = judge.score(tokens, proposal) if proposal.tokens else ()
-                best = max(forks, key=lambda fork: fork.score, default=None)
+            found, change = within_memory(target, drafter, policy, draft_and_judge)
+            proposal, forks = found
+            best = max(forks, key=lambda fork: fork.score, default=None)
             with run.watch.running("commit"):
-                kept = best is not None and best.score >= run.settings.accept_threshold
+                kept = best is not None and best.score >= needed
                 path = proposal.path(best.leaf) if kept else ()
                 committed, logits, cache_rows, scores = _commit(
                     run, tokens, proposal, path, drafter.features
                 )
                 tokens += committed
                 drafter.observe(tokens, scores)
+                if forks:
+                    threshold.observe(kept)
+                change = policy.observe(proposal.reach, len(path)) or change
         yield record(
             run,
             _outcome(
@@ -48,6 +63,8 @@ def scored(
                 forks,
                 calls=(target.calls - calls[0], draft_calls() - calls[1]),
                 cache_rows=cache_rows,
+                needed=needed,
+                change=change,
             ),
         )
     yield run.finished()
@@ -94,6 +111,8 @@ def _outcome(
     *,
     calls: tuple[int, int],
     cache_rows: int,
+    needed: float,
+    change: Change | None,
 ) -> Outcome:
     known = logits is not None
     return Outcome(
@@ -107,4 +126,6 @@ def _outcome(
         cache_rows=cache_rows,
         scores=forks,
         judged_all=False,
+        accept_threshold=needed,
+        change=change,
     )

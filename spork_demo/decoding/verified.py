@@ -5,12 +5,15 @@ and article) differ only in who drafts and in the rule that reads the target's r
 send a part of its proposal only: what it cuts is recorded and never fed to the target.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from spork_demo.decoding.drafters.model_forks import ForkPlan
 from spork_demo.decoding.drafters.proposal import Drafter, Proposal
+from spork_demo.decoding.policy import Policy, within_memory
 from spork_demo.decoding.run import Outcome, Run, prefill, record
 from spork_demo.decoding.sampling import distribution
 from spork_demo.decoding.verify import (
@@ -20,6 +23,7 @@ from spork_demo.decoding.verify import (
     verify_exact,
     verify_greedy,
 )
+from spork_demo.models.cached_model import Scores
 from spork_demo.models.top import best_tokens
 from spork_demo.settings import Settings
 from spork_demo.trace import Event
@@ -74,32 +78,32 @@ def confidence_rule(run: Run, row: Rows, proposal: Proposal) -> Judged:
 
 
 def verified(
-    run: Run, drafter: Drafter, rule: Rule, draft_calls: Callable[[], int] = lambda: 0
+    run: Run,
+    drafter: Drafter,
+    rule: Rule,
+    draft_calls: Callable[[], int] = lambda: 0,
+    policy: Policy | None = None,
 ) -> Iterator[Event]:
     """Draft, judge with the target, commit; until a stop token or a limit.
+
+    policy: how much is drafted, unbounded and fixed where there is none.
 
     Invariant: between rounds the target's cache holds every committed token except the anchor,
     the last one, which is fed first in the next call.
     """
     target = run.target
+    policy = policy or Policy(ForkPlan(1, run.context))
     tokens, started = prefill(run, drafter)
     yield started
+    attempt = functools.partial(_draft_and_judge, run, drafter, rule, policy, tokens)
 
     while run.room():
         calls = target.calls, draft_calls()
         with run.watch.running("round"):
-            # 1. draft, leaving one place for the token the target adds itself
-            with run.watch.running("draft"):
-                proposal = drafter.propose(tokens, run.room() - 1)
-                sent = proposal.sent()
-            # 2. judge every fork that is sent, in one call
-            with run.watch.running("judge"):
-                parents = [-1, *(parent + 1 for parent in sent.parents)]
-                scores = target.forward(
-                    [tokens[-1], *sent.tokens], parents, features=drafter.features
-                )
-                judged = rule(run, Rows(scores.logits, run.settings), sent)
-            # 3. commit the kept branch and the target's own token, up to a stop token
+            # 1. draft and judge, with smaller drafts where memory does not suffice
+            found, change = within_memory(target, drafter, policy, attempt)
+            proposal, sent, scores, judged = found
+            # 2. commit the kept branch and the target's own token, up to a stop token
             with run.watch.running("commit"):
                 path, cache_rows = judged.verdict.path, target.rows
                 drafted = [sent.tokens[node] for node in path]
@@ -108,6 +112,7 @@ def verified(
                 target.commit(rows)
                 tokens += committed
                 drafter.observe(tokens, scores.committed(rows))
+                change = policy.observe(sent.reach, len(path)) or change
         yield record(
             run,
             Outcome(
@@ -121,6 +126,23 @@ def verified(
                 cache_rows=cache_rows,
                 confidences=judged.confidences or proposal.confidences,
                 thresholds=judged.thresholds,
+                change=change,
             ),
         )
     yield run.finished()
+
+
+def _draft_and_judge(
+    run: Run, drafter: Drafter, rule: Rule, policy: Policy, tokens: list[int]
+) -> tuple[Proposal, Proposal, Scores, Judged]:
+    """Draft, leaving one place for the token the target adds itself, and judge every fork that is
+    sent, in one call.
+    """
+    with run.watch.running("draft"):
+        proposal = drafter.propose(tokens, min(run.room() - 1, policy.plan.depth))
+        sent = proposal.sent()
+    with run.watch.running("judge"):
+        parents = [-1, *(parent + 1 for parent in sent.parents)]
+        fed = [tokens[-1], *sent.tokens]
+        scores = run.target.forward(fed, parents, features=drafter.features)
+        return proposal, sent, scores, rule(run, Rows(scores.logits, run.settings), sent)

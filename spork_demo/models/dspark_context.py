@@ -24,6 +24,11 @@ class Context:
     def length(self) -> int:
         return self._layers[0].rows
 
+    def rollback(self, length: int) -> None:
+        """Drop the positions from `length` on."""
+        for layer in self._layers:
+            layer.rows = min(layer.rows, length)
+
     @torch.inference_mode()
     def append(self, features: Tensor) -> None:
         """Add the positions that follow, from the target's features [rows, taps * hidden size]."""

@@ -15,6 +15,7 @@ from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
+from spork_demo.models.memory import out_of_memory
 from spork_demo.models.progress import ModelUnavailable, Progress, Report
 from spork_demo.models.student import is_student, load_student
 from spork_demo.models.suitable import refuse_unsuitable
@@ -125,8 +126,7 @@ def label_of(ref: ModelRef) -> str:
 
 def _explain(error: Exception, label: str) -> str:
     text = str(error).lower()
-    full = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    if full or "out of memory" in text or "allocate memory" in text:
+    if out_of_memory(error):
         return f"{label} does not fit into the memory of this machine."
     if isinstance(error, OSError) and "safetensors" not in text:
         return f"{label} could not be found here or fetched from the hub."

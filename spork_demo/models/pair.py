@@ -5,7 +5,6 @@ cannot use) becomes `ModelUnavailable` with one sentence for the page.
 """
 
 import dataclasses
-import gc
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from spork_demo.models.dspark_checkpoint import share_head
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
 from spork_demo.models.loading import label_of, load_draft, load_drafter, load_model
+from spork_demo.models.memory import free_memory
 from spork_demo.models.native import BFLOAT16, INT8
 from spork_demo.models.ngram_table import NgramTable
 from spork_demo.models.packed import pack
@@ -90,7 +90,7 @@ def load_pair(
         report(Progress("ready", 0, 0, f"{spec.name} is ready on {pair.device}."))
         return pair
     except ModelUnavailable as error:
-        _free_memory()
+        free_memory()
         report(Progress("failed", 0, 0, str(error)))
         raise
 
@@ -177,9 +177,3 @@ def _ngram_table(path: str, tokenizer: PreTrainedTokenizerBase) -> NgramTable:
 def _too_large(spec: PairSpec, device: str) -> bool:
     free, _ = torch.cuda.mem_get_info(torch.device(device))
     return spec.memory_gb * 1e9 > free
-
-
-def _free_memory() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

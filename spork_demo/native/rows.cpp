@@ -50,11 +50,28 @@ extern "C" void rows_linear(const Linear* map, const float* x, int32_t rows, flo
     }
 }
 
+static Sight seen_by(const Call& call) {
+    const int rows = call.rows, pending = call.sees ? 0 : call.pending;
+    Sight sight{call.start, call.base, pending, std::vector<std::vector<int32_t>>(rows)};
+    for (int r = 0; r < rows; r++) {
+        if (!call.sees) {
+            for (int k = 0; k <= r; k++) sight.own[r].push_back(call.base + pending + k);
+            continue;
+        }
+        const uint8_t* sees = call.sees + int64_t(r) * (call.pending + rows);
+        for (int k = 0; k < call.pending + rows; k++)
+            if (sees[k]) sight.own[r].push_back(call.base + k);
+    }
+    return sight;
+}
+
 extern "C" void rows_decode(const Decoder* model, const Call* call) {
     const int rows = call->rows, hidden = model->hidden, size = model->size;
     const int queries = model->heads * size, keys = model->key_heads * size;
     const int group = model->heads / model->key_heads, width = queries + 2 * keys;
     const Attend attend = attend_for(size);
+    const Sight sight = seen_by(*call);
+    const int shares = std::min(rows, call->threads);
     std::vector<float> states(size_t(rows) * hidden), qkv(size_t(rows) * width);
     std::vector<float> mixed(size_t(rows) * queries), inner(size_t(rows) * model->inner);
 
@@ -62,7 +79,6 @@ extern "C" void rows_decode(const Decoder* model, const Call* call) {
     {
         std::vector<float> x(size_t(rows) * hidden), panel, other, scores;
         std::vector<uint32_t> pairs;
-        std::vector<int32_t> at;
         int asked = 0;
 
 #pragma omp for schedule(static)
@@ -103,17 +119,12 @@ extern "C" void rows_decode(const Decoder* model, const Call* call) {
                 std::memcpy(call->values[l] + place, k + keys, sizeof(float) * size);
             }
 #pragma omp for schedule(static)
-            for (int task = 0; task < rows * model->key_heads; task++) {
-                int r = task / model->key_heads, h = task % model->key_heads;
-                at.clear();
-                for (int k = 0; k < call->start; k++) at.push_back(k);
-                const uint8_t* sees = call->sees
-                    ? call->sees + int64_t(r) * (call->pending + rows) : nullptr;
-                for (int k = 0; k < call->pending + (sees ? rows : r + 1); k++)
-                    if (!sees || sees[k]) at.push_back(call->base + k);
-                attend(qkv.data() + int64_t(r) * width + h * group * size, group,
-                       call->keys[l] + h * stride, call->values[l] + h * stride, at, model->scale,
-                       mixed.data() + int64_t(r) * queries + h * group * size, scores);
+            for (int task = 0; task < shares * model->key_heads; task++) {
+                int share = task / model->key_heads, h = task % model->key_heads;
+                attend(sight, rows * share / shares, rows * (share + 1) / shares, group,
+                       qkv.data() + h * group * size, width, call->keys[l] + h * stride,
+                       call->values[l] + h * stride, model->scale,
+                       mixed.data() + h * group * size, queries, scores);
             }
             apply(layer.mixed, mixed.data(), rows, states.data(), true, pairs, panel);
 #pragma omp barrier

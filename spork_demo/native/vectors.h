@@ -31,13 +31,39 @@ static inline Vec load(const int8_t* at) {
 static inline void store(float* at, Vec v) { *reinterpret_cast<Vec*>(at) = v; }
 static inline Vec spread(float x) { return Vec{} + x; }
 
-static inline float added(Vec v) {
+typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+
+static inline Four quarters(Vec v) {
     float lanes[WIDTH];
     store(lanes, v);
-    typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
     Four sum = {};
     for (int i = 0; i < WIDTH; i += 4) sum += *reinterpret_cast<Four*>(lanes + i);
+    return sum;
+}
+
+static inline float added(Vec v) {
+    Four sum = quarters(v);
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// `added` of four vectors, each in the order that `added` has.
+static inline Four added(Vec a, Vec b, Vec c, Vec d) {
+    Four w = quarters(a), x = quarters(b), y = quarters(c), z = quarters(d);
+    Four wx = __builtin_shufflevector(w, x, 0, 4, 1, 5), xw = __builtin_shufflevector(w, x, 2, 6, 3, 7);
+    Four yz = __builtin_shufflevector(y, z, 0, 4, 1, 5), zy = __builtin_shufflevector(y, z, 2, 6, 3, 7);
+    Four first = __builtin_shufflevector(wx, yz, 0, 1, 4, 5);
+    Four second = __builtin_shufflevector(wx, yz, 2, 3, 6, 7);
+    Four third = __builtin_shufflevector(xw, zy, 0, 1, 4, 5);
+    Four fourth = __builtin_shufflevector(xw, zy, 2, 3, 6, 7);
+    return (first + second) + (third + fourth);
+}
+
+static inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
+
+static inline float largest(Vec v) {
+    float lanes[WIDTH];
+    store(lanes, v);
+    return *std::max_element(lanes, lanes + WIDTH);
 }
 
 // exp(x) for x <= 0, to about 2e-7 of its value, the same in every lane.

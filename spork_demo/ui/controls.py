@@ -13,8 +13,15 @@ from spork_demo.ui.entry import LANE_PARTS
 from spork_demo.ui.lane_picker import LaneWidgets, unchecked
 
 ESSENTIAL = ("fork_width", "fork_depth", "draft_length", "max_new_tokens", "temperature")
-JUDGING = ("accept_threshold", "min_threshold", "max_threshold", "verifier_layers")
-SHAPE = ("node_budget", "fork_shape", "fork_sampling", "ngram_order")
+JUDGING = (
+    "accept_threshold",
+    "threshold_rule",
+    "wanted_acceptance",
+    "min_threshold",
+    "max_threshold",
+    "verifier_layers",
+)
+SHAPE = ("node_budget", "fork_shape", "policy", "fork_sampling", "ngram_order")
 SCHEDULING = ("schedule", "confidence_threshold")
 SAMPLING = ("top_p", "top_k", "seed")
 GROUPS = {"judging": JUDGING, "shape": SHAPE, "scheduling": SCHEDULING, "sampling": SAMPLING}

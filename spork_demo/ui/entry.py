@@ -27,7 +27,7 @@ from spork_demo.ui import words
 FEWEST_LANES = 2
 LANE_PARTS = ("method", "rules", "preset", "own")
 LANE_FIELDS = {"method": ("method",), "rules": ("rules",), "preset": ("drafter", "judge")}
-SHARED_FIELDS = (*KNOBS, "fork_shape", "fork_sampling", "schedule")
+SHARED_FIELDS = (*KNOBS, "fork_shape", "fork_sampling", "schedule", "policy", "threshold_rule")
 """Settings that one widget sets for every lane. With LANE_FIELDS they are all of Settings."""
 
 OWN_TEXT_LIMIT = 200
@@ -190,7 +190,7 @@ def _within_limits(lane: Settings, limits: Limits) -> None:
         )
     if lane.method != "spork":
         return
-    nodes = lane.plain_nodes if lane.fork_shape == "forks" else lane.node_budget
+    nodes = lane.plain_nodes if lane.fork_shape != "tree" else lane.node_budget
     if nodes > min(limits.fork_nodes, FORK_NODE_LIMIT):
         raise EntryError(words.TOO_MANY_NODES.format(asked=nodes, limit=limits.fork_nodes))
 

@@ -10,7 +10,7 @@ from spork_demo.charts.rounds import greedy_seconds
 from spork_demo.charts.tree_words import added, sources
 from spork_demo.metrics import kept_path
 from spork_demo.settings import Settings
-from spork_demo.trace import Node, Round, Token, Trace
+from spork_demo.trace import Change, Node, Round, Token, Trace
 
 QUOTE_CELLS = 44
 NO_ROUND = "There is no such round in this lane."
@@ -25,6 +25,11 @@ PROPOSERS = {
     "table": "The table of text the target wrote earlier",
     "context": "The counts over this text",
     "recycled": "Token recycling",
+}
+CAUSES = {
+    "misses": "Too many of the last rounds kept no draft",
+    "streak": "The last rounds kept a fork whole",
+    "memory": "Memory did not suffice, and the round was done again with less",
 }
 SCORERS = {
     "early_layers": "The target's first {layers} layers",
@@ -42,6 +47,8 @@ def verdict(trace: Trace, round_index: int, baseline: Trace | None = None) -> st
         sentences = [_nothing_drafted(trace, round_)]
     else:
         sentences = [_proposed(trace.settings, round_), _judged(trace, round_)]
+    if round_.change:
+        sentences.append(change_sentence(trace.settings, round_.change))
     return " ".join([*sentences, cost_sentence(trace, round_index, baseline)])
 
 
@@ -64,6 +71,14 @@ def cost_sentence(trace: Trace, round_index: int, baseline: Trace | None = None)
     gain = for_as_many / round_.seconds
     told = f"{gain:.2f}× as fast" if gain >= 1 else f"slower, {gain:.2f}× its speed"
     return f"{text}; the greedy lane pays {milliseconds(for_as_many)} for as many: {told}."
+
+
+def change_sentence(settings: Settings, change: Change) -> str:
+    """Why rounds draft less, or more, from this one on."""
+    what = f"at most {counted(change.depth, 'token')}" if change.depth else "nothing"
+    if settings.method == "spork" and change.depth:
+        what = f"at most {counted(change.width, 'fork')} of {counted(change.depth, 'token')}"
+    return f"{CAUSES[change.cause]}: from here on rounds draft {what}."
 
 
 def quoted(text: str, token: int | None = None) -> str:

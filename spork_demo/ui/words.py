@@ -55,7 +55,16 @@ JUDGE_NAMES = {
 }
 GREEDY_WHO = "one target call per token"
 CHOICE_NAMES = {
-    "fork_shape": {"tree": "tree, grown best first", "forks": "K forks of 1 + M, as the article"},
+    "fork_shape": {
+        "tree": "tree, grown best first",
+        "forks": "K forks of 1 + M, as the article",
+        "hierarchical": "K forks half as deep, then the better half goes on",
+    },
+    "policy": {
+        "fixed": "K, M and γ as set",
+        "adaptive": "smaller after misses, larger after whole forks",
+    },
+    "threshold_rule": {"fixed": "τ as set", "auto": "τ moves until α of the rounds pass"},
     "fork_sampling": {"greedy": "most probable token", "top_p": "sampled within top-p"},
     "schedule": {
         "hardware": "hardware: as many as pay on this machine",
@@ -79,13 +88,18 @@ KNOB_LABELS = {
     "max_new_tokens": "new tokens",
     "confidence_threshold": "c · confidence threshold",
     "ngram_order": "n · n-gram order",
+    "wanted_acceptance": "α · rounds that shall pass",
 }
 CHOICE_LABELS = {
     "fork_shape": "Fork shape",
     "fork_sampling": "Forks go on with",
     "schedule": "Drafts sent to the target",
+    "policy": "Size of the drafts",
+    "threshold_rule": "Threshold of a score judge",
 }
 CHOICE_INFO = {
+    "policy": "adaptive never drafts more than the sliders say",
+    "threshold_rule": "article SPORK only",
     "schedule": (
         "exact DSpark drafts a block at once and may keep back the drafts it trusts least; "
         "hardware weighs expected tokens against measured seconds"

@@ -30,6 +30,7 @@ class Blocks:
         self.calls = 0
         self._vocab_size = vocab_size
         self._waiting: list[Tensor] = []
+        self._added = 0
 
     def observe(self, scores: Scores | None) -> None:
         """Take over the features of the rows committed in the target's last call."""
@@ -38,6 +39,10 @@ class Blocks:
         device, dtype = self.network.device, self.network.dtype
         rows = [scores.features[layer].to(device, dtype) for layer in self.features]
         self._waiting.append(torch.cat(rows, dim=-1))
+
+    def rollback(self) -> None:
+        """Forget an addition to the context that was never finished."""
+        self.context.rollback(self._added)
 
     def run(self, tokens: Sequence[int], limit: int) -> "Block | None":
         """A block behind `tokens`, whose last is the anchor; None where there is no room for one.
@@ -48,9 +53,9 @@ class Blocks:
         config = self.network.config
         if limit < 1 or len(tokens) - 1 + config.block_size > config.max_positions:
             return None
-        for rows in self._waiting:
-            self.context.append(rows)
-        self._waiting.clear()
+        while self._waiting:
+            self.context.append(self._waiting[0])
+            self._added += len(self._waiting.pop(0))
         if self.context.length != len(tokens) - 1:
             raise ValueError("The DSpark drafter was not told of every committed token.")
         self.calls += 1

@@ -52,6 +52,9 @@ class _BlockDrafter:
         if self._mixture is not None:
             self._mixture.observe(tokens, scores)
 
+    def rollback(self) -> None:
+        self._blocks.rollback()
+
     def _part(self, block: Block, logits: Tensor, context: Sequence[int]) -> Part:
         """What the network, or the mixture, says about the token after `context`."""
         if self._mixture is None:
@@ -216,19 +219,30 @@ class DSparkForks(_BlockDrafter):
         grown: list[_Candidate] = []
         joints: list[float] = []
         waiting: list[tuple[float, int, _Candidate]] = []
+        paused: list[tuple[float, int, _Candidate]] = []
 
         def offer(parent: int, slot: int, context: tuple[int, ...], joint: float, state: Tensor):
             for one in self._children(block, parent, slot, context, joint, state):
                 heapq.heappush(waiting, (-one.joint, next(order), one))
 
         offer(-1, 0, tuple(tokens[-CONTEXT:]), 1.0, block.network.first_state())
-        while waiting and len(grown) < self._plan.nodes:
+        while (waiting or paused) and len(grown) < self._plan.nodes:
+            if not waiting:  # the forks that are to go on, all at the same level
+                for _, place, node in heapq.nsmallest(self._plan.survivors, paused):
+                    behind = (*node.context, node.token)
+                    offer(place, node.slot + 1, behind, node.joint, node.state)
+                paused = []
+                continue
             node = self._drawn(heapq.heappop(waiting)[2])
             grown.append(node)
             joints.append(node.joint)
             if self._weighs and self._worth.hopeless(joints, self._plan.nodes):
                 break
-            if node.slot + 1 < depth and node.token not in self._stop_ids:
+            if node.slot + 1 == depth or node.token in self._stop_ids:
+                continue
+            if node.slot + 1 == self._plan.pause:
+                paused.append((-node.joint, len(grown) - 1, node))
+            else:
                 behind = (*node.context, node.token)
                 offer(len(grown) - 1, node.slot + 1, behind, node.joint, node.state)
         return grown

@@ -19,12 +19,14 @@ from spork_demo.models.cached_model import CachedModel, Scores
 from spork_demo.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ForkPlan:
-    """What to grow. `width` forks of at most `depth` tokens each.
+    """What to grow. `width` forks of at most `depth` tokens each; a policy may change both
+    between rounds.
 
-    shape: `forks` continues each first token with one child; `tree` gives every node up to
-        `width` children and keeps `budget` nodes of the most probable branches.
+    shape: `forks` continues each first token with one child; `hierarchical` grows them half as
+        deep and then goes on with the more probable half; `tree` gives every node up to `width`
+        children and keeps `budget` nodes of the most probable branches.
     sample_first, sample_rest: draw the first tokens or the later ones from the draft
         distribution instead of taking the most probable.
     """
@@ -35,6 +37,15 @@ class ForkPlan:
     budget: int = 0
     sample_first: bool = False
     sample_rest: bool = False
+
+    @property
+    def pause(self) -> int:
+        """The level after which only `survivors` forks go on; 0 where there is none."""
+        return (self.depth + 1) // 2 if self.shape == "hierarchical" and self.depth > 1 else 0
+
+    @property
+    def survivors(self) -> int:
+        return max(1, self.width // 2)
 
     @property
     def nodes(self) -> int:
@@ -103,11 +114,13 @@ class ModelForks:
         self._context = context
         self._keep_rows = keep_rows
         self._stop_ids = stop_ids
+        self._before = 0
 
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
         depth = min(self._plan.depth, limit, self._context - len(tokens))
         if depth < 1:
             return Proposal(source=self._source)
+        self._before = self.model.length
         scores = self.model.forward(tokens[self.model.length :], last_only=True)
         if self._owns_cache:
             self.model.commit(range(self.model.pending))
@@ -123,11 +136,16 @@ class ModelForks:
     def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
         """Nothing to do: the next proposal feeds what was committed."""
 
+    def rollback(self) -> None:
+        self.model.rollback(min(self._before, self.model.length) if self._owns_cache else None)
+
     def _grow(self, anchor_logits: Tensor, depth: int) -> _Growing:
         grown = _Growing()
         tips = self._children(grown, -1, anchor_logits, self._plan.width, self._plan.sample_first)
         width = self._plan.width if self._plan.shape == "tree" else 1
-        for _ in range(depth - 1):
+        for level in range(1, depth):
+            if level == self._plan.pause:
+                tips = sorted(sorted(tips, key=lambda n: -grown.rank[n])[: self._plan.survivors])
             tips = [tip for tip in tips if grown.tokens[tip] not in self._stop_ids]
             if not tips:
                 break

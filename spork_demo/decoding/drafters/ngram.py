@@ -36,6 +36,9 @@ class NgramForks:
     def observe(self, tokens: Sequence[int], scores: Scores | None) -> None:
         self._counts.observe(tokens, scores)
 
+    def rollback(self) -> None:
+        """Nothing to do: counts are of committed tokens."""
+
     def propose(self, tokens: Sequence[int], limit: int) -> Proposal:
         depth, reach = min(self._plan.depth, limit), self._counts.reach
         context = tuple(tokens[-reach:])
@@ -43,8 +46,14 @@ class NgramForks:
         nodes: list[tuple[int, int, float, str]] = []
         joints: list[float] = []
         waiting: list[tuple] = []
+        paused: list[tuple] = []
         self._open(waiting, -1, 1.0, context, depth)
-        while waiting and len(nodes) < self._plan.nodes:
+        while (waiting or paused) and len(nodes) < self._plan.nodes:
+            if not waiting:  # the forks that are to go on, all at the same level
+                for above, place, behind in heapq.nsmallest(self._plan.survivors, paused):
+                    self._open(waiting, place, -above, behind, depth)
+                paused = []
+                continue
             negative, _, parent, token, probability, source, behind = heapq.heappop(waiting)
             nodes.append((token, parent, probability, source))
             joints.append(-negative)
@@ -52,7 +61,10 @@ class NgramForks:
                 break
             level = len(behind) - len(context)
             if level < depth and token not in self._stop_ids:
-                self._open(waiting, len(nodes) - 1, -negative, behind, depth)
+                if level == self._plan.pause:
+                    paused.append((negative, len(nodes) - 1, behind))
+                else:
+                    self._open(waiting, len(nodes) - 1, -negative, behind, depth)
         if weighs:
             nodes = nodes[: self._worth.nodes(joints)]
         return Proposal(

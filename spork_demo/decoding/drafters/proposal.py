@@ -62,6 +62,14 @@ class Proposal:
         """Nodes that hang from `node`; -1 asks for the anchor's."""
         return tuple(n for n, parent in enumerate(self.parents) if parent == node)
 
+    @property
+    def reach(self) -> int:
+        """Tokens of the longest fork."""
+        depths: list[int] = []
+        for parent in self.parents:
+            depths.append(1 + (depths[parent] if parent >= 0 else 0))
+        return max(depths, default=0)
+
     def leaves(self) -> tuple[int, ...]:
         """The last node of every fork."""
         inner = set(self.parents)
@@ -95,4 +103,8 @@ class Drafter(Protocol):
         rows of the calls before, every token but the anchor. Called once after the prefill and
         once after every round.
         """
+        ...
+
+    def rollback(self) -> None:
+        """Forget the last proposal, also one that was never finished."""
         ...
