@@ -175,8 +175,10 @@ def _record(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
+    from spork_demo.bench.page import page_overhead  # noqa: PLC0415
     from spork_demo.bench.run import PROMPTS, run_bench  # noqa: PLC0415
     from spork_demo.bench.table import table  # noqa: PLC0415
+    from spork_demo.spacefile import read_spacefile  # noqa: PLC0415
 
     budget = checked_number(
         KNOBS["max_new_tokens"], _number("max_new_tokens", options.max_new_tokens)
@@ -184,11 +186,28 @@ def _bench(options: argparse.Namespace) -> None:
     prompts = _read_prompts(Path(options.prompts)) if options.prompts else PROMPTS
     if options.quick:
         prompts, budget = prompts[:3], 24
-    engine, stock = _engine(options), _engine(options, kernels="stock").pair
-    report = run_bench(engine, stock, prompts, budget, lambda line: sys.stderr.write(f"{line}\n"))
+    report: dict[str, Any] = {}
+    for device in _devices(options.device):
+        options.device = device
+        engine, stock = _engine(options), _engine(options, kernels="stock").pair
+        found = run_bench(
+            engine, stock, prompts, budget, lambda line: sys.stderr.write(f"{line}\n")
+        )
+        if not options.quick:
+            found["page"] = page_overhead(engine, read_spacefile(ROOT / "Spacefile"), prompts[0])
+        sys.stdout.write(table(found) + "\n")
+        report = report | {"gpu": found} if report else found
     if options.json:
         Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
-    sys.stdout.write(table(report) + "\n")
+
+
+def _devices(asked: str) -> list[str]:
+    """What `auto` means to the benchmark: the CPU, and the GPU where there is one."""
+    import torch  # noqa: PLC0415
+
+    if asked != "auto":
+        return [asked]
+    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 
 def _train(options: argparse.Namespace) -> None:

@@ -1,11 +1,15 @@
 """The benchmark's arithmetic, and its lanes against decoding without a cache. Nothing is timed."""
 
+import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from spork_demo.bench import calls
+from spork_demo import cli
+from spork_demo.bench import calls, page
+from spork_demo.bench.page import page_overhead
 from spork_demo.bench.peers import peers
 from spork_demo.bench.run import OURS
 from spork_demo.bench.tally import Tally
@@ -70,6 +74,7 @@ FIGURES = {
     "accepted_length",
     "target_calls",
     "identical_to_greedy",
+    "identical_to_transformers_greedy",
 }
 
 
@@ -81,6 +86,11 @@ def test_the_command_writes_a_report_of_every_lane(monkeypatch, tmp_path, capsys
     draft = saved(tmp_path / "draft", saved_llama(**options))
     prompts, file = tmp_path / "prompts.jsonl", tmp_path / "report.json"
     prompts.write_text('{"prompt": "w1 w2 w3"}\n{"prompt": "w4 w5"}\n')
+    pages = []
+    monkeypatch.setattr(
+        "spork_demo.bench.page.page_overhead",
+        lambda engine, _, prompt: pages.append((engine.pair.name, prompt)),
+    )
     arguments = ["--target", target.id, "--draft", draft.id, "--device", "cpu", "--json", str(file)]
     main(["bench", "--prompts", str(prompts), "--max-new-tokens", "8", *arguments])
     report = json.loads(file.read_text())
@@ -99,3 +109,46 @@ def test_the_command_writes_a_report_of_every_lane(monkeypatch, tmp_path, capsys
     printed = capsys.readouterr().out
     assert all(any(line.startswith(f"{name} ") for line in printed.splitlines()) for name in lanes)
     assert f"{report['bandwidth_limit_ms']:.1f} ms" in printed
+    assert pages == [(target.id, "w1 w2 w3")]
+    assert "not measured" in printed
+    main(["bench", "--prompts", str(prompts), "--quick", *arguments])
+    assert len(pages) == 1
+
+
+def test_auto_means_the_cpu_and_the_gpu_where_there_is_one(monkeypatch):
+    assert cli._devices("auto") == (["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert cli._devices("auto") == ["cpu", "cuda"]
+    assert cli._devices("cuda:1") == ["cuda:1"]
+
+
+def test_a_pair_without_a_drafter_has_no_page_to_measure():
+    assert page_overhead(SimpleNamespace(pair=tiny_pair(TARGET)), None, "w1") is None
+
+
+def test_the_overhead_is_the_median_ratio_of_turns_after_a_warm_up(monkeypatch):
+    seconds = iter([9.0, 9.0, *(n for turn in range(page.TURNS) for n in (2.0, 2.1 + turn))])
+    monkeypatch.setattr(page, "_without", lambda host, prompt: shown(host))
+    engine = SimpleNamespace(pair=dataclasses.replace(tiny_pair(TARGET), dspark=object()))
+
+    def shown(host):
+        host.lane_seconds = next(seconds)
+
+    class Tab:
+        tab = "a tab"
+
+        def __init__(self, host):
+            self.host = host
+
+        def run(self, prompt):
+            shown(self.host)
+
+        def close(self):
+            closed.append(True)
+
+    closed = []
+    monkeypatch.setattr(page._Opened, "on", lambda host, spacefile: Tab(host))
+    found = page_overhead(engine, None, "w1")
+    assert found["lane_seconds_without_page"] == 2.0
+    assert found["ratio"] == pytest.approx((2.1 + page.TURNS // 2) / 2.0)
+    assert closed == [True]

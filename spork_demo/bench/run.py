@@ -109,6 +109,7 @@ def _report(engine: Engine, tallies: dict[str, Tally]) -> dict[str, Any]:
                 "accepted_length": tally.tokens / tally.rounds,
                 "target_calls": tally.target_calls,
                 "identical_to_greedy": sum(map(_same, tally.ids, greedy.ids)),
+                "identical_to_transformers_greedy": sum(map(_same, tally.ids, peer.ids)),
             }
             for name, tally in tallies.items()
         },

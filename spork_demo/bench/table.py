@@ -5,7 +5,7 @@ from typing import Any
 
 def table(report: dict[str, Any]) -> str:
     """Lanes first, then what a call costs."""
-    return "\n".join([*_lanes(report), "", *_calls(report)])
+    return "\n".join([*_lanes(report), "", *_calls(report), *_page(report)])
 
 
 def _lanes(report: dict[str, Any]) -> list[str]:
@@ -16,14 +16,29 @@ def _lanes(report: dict[str, Any]) -> list[str]:
     )
     columns = (
         "lane                          tok/s  x greedy  x transformers  tok/round  calls  same"
+        "  as transformers"
     )
     rows = [
         f"{name:28}{lane['tokens_per_second']:7.2f}{lane['ratio_to_greedy']:10.2f}"
         f"{lane['ratio_to_transformers_greedy']:16.2f}{lane['accepted_length']:11.2f}"
         f"{lane['target_calls']:7}{lane['identical_to_greedy']:6}"
+        f"{lane['identical_to_transformers_greedy']:17}"
         for name, lane in report["lanes"].items()
     ]
     return [head, "", columns, *rows]
+
+
+def _page(report: dict[str, Any]) -> list[str]:
+    if "page" not in report:  # a quick run
+        return []
+    if report["page"] is None:
+        return ["the page's own overhead: not measured, for want of a browser or a drafter"]
+    page = report["page"]
+    return [
+        f"a race of three lanes: {page['lane_seconds_without_page']:.2f} lane seconds without the "
+        f"page, {page['lane_seconds_with_browser']:.2f} with a browser on this machine, "
+        f"{page['ratio']:.2f} times as many"
+    ]
 
 
 def _calls(report: dict[str, Any]) -> list[str]:

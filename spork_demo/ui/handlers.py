@@ -30,6 +30,9 @@ LOG = logging.getLogger(__name__)
 FRAME_SECONDS = 1 / 12
 """Shortest time between two updates of the page."""
 
+BREATH = 0.02
+"""Seconds between a frame and the next round, while no lane's clock runs: time to send and draw."""
+
 SUMMARY_SECONDS = 1.0
 """Shortest time between two result strips while a race runs."""
 
@@ -99,6 +102,7 @@ class Desk:
                         break
                     if film.due:
                         yield film.frame()
+                        time.sleep(BREATH)
         except (RunRefusedError, SettingsError) as error:
             film.cut("stopped", str(error))
         except Exception:
