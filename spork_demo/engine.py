@@ -1,6 +1,7 @@
 """One loaded pair and what it can do: encode a prompt, run lanes, compare them, say where."""
 
 import datetime
+import functools
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -17,12 +18,14 @@ from spork_demo.models.pair import Pair
 from spork_demo.models.text import Codec, Stream
 from spork_demo.race import interleave
 from spork_demo.settings import Settings, resolve
-from spork_demo.trace import LaneEvent, Provenance, Race, Trace, advance
+from spork_demo.trace import LaneEvent, Provenance, Race, Trace, advance, finite
 
 logger = logging.getLogger(__name__)
 
 APP_VERSION = "0.1.0"
 WARM_UP_ROWS = (1, 2, 4, 8, 16)
+NOISE_PROBE = (504, 253, 3575, 338, 260, 2240, 282, 3)
+"""Any few tokens will do."""
 
 
 class LaneText:
@@ -73,6 +76,18 @@ class Engine:
         if self.pair.dspark is not None:
             Context(self.pair.dspark).block(prompt[-1])
 
+    @functools.cached_property
+    def noise(self) -> float:
+        """How far a logit of the target moves, at most, between a call of several rows and calls
+        of one. In bfloat16 that is what can tip a near-tie; our kernels do not move at all.
+        """
+        cached = CachedModel(self.pair.target, self.pair.vocab_size)
+        ids = [token % self.pair.vocab_size for token in NOISE_PROBE]
+        together = cached.forward(ids).logits
+        cached.rollback()
+        alone = torch.cat([cached.forward([token]).logits for token in ids])
+        return float((together - alone).abs().max())
+
     def perplexity(self, prompt: Sequence[int], ids: Sequence[int]) -> float | None:
         """Perplexity of `ids` after `prompt` under the target, in one pass."""
         if not ids:
@@ -98,6 +113,7 @@ class Engine:
             torch=torch.__version__,
             transformers=transformers.__version__,
             date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            noise=finite(self.noise),
         )
 
     def _longest_prompt(self) -> int:

@@ -153,7 +153,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the numbers were measured on. `date` is ISO 8601; `kernels`: compiled, packed, stock."""
+    """What the numbers were measured on. `date` is ISO 8601; `kernels`: compiled, packed, stock.
+
+    noise: how far a logit moved, at most, when the same token was fed alone and among others; 0
+        where it cannot move, None where nobody looked.
+    """
 
     app: str = ""
     target: str = ""
@@ -166,6 +170,7 @@ class Provenance:
     torch: str = ""
     transformers: str = ""
     date: str = ""
+    noise: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

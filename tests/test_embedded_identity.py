@@ -9,7 +9,9 @@ from transformers import AutoModelForCausalLM
 
 from spork_demo.engine import Engine, empty_race, run_lanes
 from spork_demo.metrics import measure
+from spork_demo.models.pair import ModelUnavailable, load_pair
 from spork_demo.settings import Settings
+from spork_demo.spacefile import ModelRef, PairSpec
 from spork_demo.trace import Trace, advance, fold
 
 KNOWN = {
@@ -218,3 +220,37 @@ def test_a_race_compares_every_lane_with_greedy(engine):
     assert race.lanes[1].fidelity.first_difference is None
     assert race.lanes[1].fidelity.equal_tokens == 1
     assert race.lanes[1].provenance.dtype == "float32"
+
+
+def test_a_logit_does_not_move_with_the_rows_beside_it(engine):
+    """On our kernels identity with greedy is promised bit for bit; the trace says so."""
+    if engine.pair.kernels != "compiled":
+        pytest.skip("this machine has no C++ compiler")
+    assert engine.noise == 0.0
+    assert engine.provenance().noise == 0.0
+
+
+def test_what_rounding_does_elsewhere_is_measured(embedded_folder):
+    spec = PairSpec("embedded", ModelRef("folder", str(embedded_folder)))
+    packed = Engine(load_pair(spec, dtype="bfloat16", kernels="packed"))
+    assert 0.0 < packed.noise < 3.0
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_other_dtypes_are_exact_too_and_near_the_float32_model(embedded_folder, engine, dtype):
+    spec = PairSpec("embedded", ModelRef("folder", str(embedded_folder)))
+    try:
+        other = Engine(load_pair(spec, dtype=dtype))
+    except ModelUnavailable:
+        pytest.skip("this machine has no C++ compiler")
+    if other.pair.kernels != "compiled":
+        pytest.skip("this machine has no C++ compiler")
+    prompt = KNOWN["count"][0]
+    greedy = decode(other, prompt, max_new_tokens=40)
+    for settings in ({"method": "spork"}, {"method": "speculative", "drafter": "early_exit"}):
+        assert decode(other, prompt, max_new_tokens=40, **settings).ids == greedy.ids
+    ids = other.encode(prompt, 100)
+    text = decode(engine, prompt, max_new_tokens=40).ids
+    near, exact = other.perplexity(ids, text), engine.perplexity(ids, text)
+    assert near == pytest.approx(exact, rel=0.1)
+    assert other.pair.dtype == dtype

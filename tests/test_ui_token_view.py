@@ -6,7 +6,7 @@ from typing import get_args
 
 from spork_demo.charts import palette
 from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES, Settings
-from spork_demo.trace import DraftFate, Fate, Fidelity, LaneEvent, Race, StopReason
+from spork_demo.trace import DraftFate, Fate, Fidelity, LaneEvent, Provenance, Race, StopReason
 from spork_demo.ui import words
 from spork_demo.ui.summary import exactness, strips
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
@@ -112,6 +112,13 @@ def test_the_exactness_badge_tells_what_is_known():
         "differs",
         "differs at token 17: «␣slow» instead of «⏎», margin 0.02 (a near-tie)",
     )
+    for noise, ending in (
+        (0.0, "margin 0.02"),
+        (0.005, "margin 0.02"),
+        (0.11, "(a near-tie: one token alone and among others differ by up to 0.11 here)"),
+    ):
+        told = dataclasses.replace(lane, provenance=Provenance(noise=noise))
+        assert exactness(race, told)[1].endswith(ending)
     race, lane = with_fidelity(None)
     assert exactness(race, lane) == ("unknown", "not comparable")
     race, lane = with_fidelity(None, Settings("spork", temperature=0.8))

@@ -12,7 +12,7 @@ from spork_demo.ui.entry import lane_label
 
 DASH = "–"
 NEAR_TIE = 0.1
-"""A top-2 logit gap under this can be tipped by rounding."""
+"""A top-2 logit gap under this can be tipped by rounding, where the rounding was not measured."""
 
 
 def origin(race: Race) -> str:
@@ -129,29 +129,35 @@ def exactness(race: Race, lane: Trace) -> tuple[str, str]:
     if lane.stop_reason is None:
         return "pending", "compared at the end"
     if not lane.settings.exact:
-        return "approximate", "approximate by rule" + _then_difference(lane.fidelity, race)
+        return "approximate", "approximate by rule" + _then_difference(lane, race)
     if lane.fidelity is None or race.baseline is None:
         return "unknown", "not comparable"
     if lane.fidelity.first_difference is None:
         return "same", "identical to greedy"
-    return "differs", _difference(lane.fidelity)
+    return "differs", _difference(lane, lane.fidelity)
 
 
-def _then_difference(found: Fidelity | None, race: Race) -> str:
+def _then_difference(lane: Trace, race: Race) -> str:
+    found = lane.fidelity
     if found is None or race.baseline is None or not race.baseline.settings.greedy:
         return ""
     if found.first_difference is None:
         return "; identical to greedy this time"
-    return "; " + _difference(found)
+    return "; " + _difference(lane, found)
 
 
-def _difference(found: Fidelity) -> str:
+def _difference(lane: Trace, found: Fidelity) -> str:
     place = (found.first_difference or 0) + 1
     text = f"differs at token {place}: {_quoted(found.ours)} instead of {_quoted(found.theirs)}"
     if found.margin is None:
         return text
-    near = " (a near-tie)" if found.margin < NEAR_TIE else ""
-    return f"{text}, margin {found.margin:.2g}{near}"
+    text += f", margin {found.margin:.2g}"
+    noise = lane.provenance.noise
+    if noise is None:
+        return text + (" (a near-tie)" if found.margin < NEAR_TIE else "")
+    if found.margin <= 2 * noise:  # either of the two best may have moved by so much
+        text += f" (a near-tie: one token alone and among others differ by up to {noise:.2g} here)"
+    return text
 
 
 def _quoted(text: str) -> str:
