@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spork_demo.settings import Settings
-from spork_demo.trace import Node, Round, Token, Trace
+from spork_demo.trace import Change, Node, Round, Token, Trace
 from spork_demo.ui.explain import NO_ROUND, cost_sentence, verdict
 from spork_demo.ui.node_story import node_story
 from spork_demo.ui.slower import reasons
@@ -170,6 +170,35 @@ def test_the_targets_own_stop_token_is_called_one():
 
 def test_the_greedy_lane_is_not_compared_with_itself():
     assert "pays" not in cost_sentence(GREEDY, 0, GREEDY)
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "told"),
+    [
+        (
+            "spork",
+            Change("misses", 3, 2),
+            "Too many of the last rounds kept no draft: from here on rounds draft at most 3 forks "
+            "of 2 tokens.",
+        ),
+        (
+            "speculative",
+            Change("streak", 1, 5),
+            "The last rounds kept a fork whole: from here on rounds draft at most 5 tokens.",
+        ),
+        (
+            "dspark",
+            Change("memory", 1, 0),
+            "Memory did not suffice, and the round was done again with less: from here on rounds "
+            "draft nothing.",
+        ),
+    ],
+)
+def test_a_change_of_size_is_told_with_its_cause(method, change, told):
+    nodes = made.chain([" a", " b", " c"], 1)
+    round_ = made.make_round(0, nodes, made.taken(nodes, " own", "correction"))
+    text = verdict(lane(Settings(method), replace(round_, change=change)), 0)
+    assert told in text
 
 
 def test_markup_stays_literal_and_breaks_are_made_visible():

@@ -75,6 +75,10 @@ def drafted(**fields) -> str:
     return json.dumps(data)
 
 
+def changed(**values):
+    return {"cause": "misses", "width": 2, "depth": 2} | values
+
+
 def edited(change) -> str:
     data = json.loads(dumps(RACE))
     change(data)
@@ -105,6 +109,15 @@ BAD = {
     "more accepted than sent": edited(lambda d: d["lanes"][1]["rounds"][1].update(accepted=9)),
     "rounds out of order": edited(lambda d: d["lanes"][1]["rounds"][0].update(index=5)),
     "negative seconds": edited(lambda d: d["lanes"][1]["rounds"][0].update(seconds=-1)),
+    "a change to no forks": edited(
+        lambda d: d["lanes"][1]["rounds"][0].update(change=changed(width=0))
+    ),
+    "a change to endless forks": edited(
+        lambda d: d["lanes"][1]["rounds"][0].update(change=changed(depth=10**6))
+    ),
+    "a change without a known cause": edited(
+        lambda d: d["lanes"][1]["rounds"][0].update(change=changed(cause="<b>"))
+    ),
     "bad settings": edited(lambda d: d["lanes"][0]["settings"].update(fork_width=10**9)),
     "settings of another kind": edited(lambda d: d["lanes"][0].update(settings=[])),
     "missing field": edited(lambda d: d["lanes"][0]["rounds"][0].pop("seconds")),

@@ -19,7 +19,7 @@ from spork_demo.trace import Race
 NOTHING = "No lane has committed a token yet."
 LANE_PIXELS = 52
 BAR = 0.5
-LABEL_PIXELS = 104
+LABEL_PIXELS = 118
 DECODE_PHASES = ("draft", "judge", "commit", "other")
 
 

@@ -88,7 +88,7 @@ KNOB_LABELS = {
     "max_new_tokens": "new tokens",
     "confidence_threshold": "c · confidence threshold",
     "ngram_order": "n · n-gram order",
-    "wanted_acceptance": "α · rounds that shall pass",
+    "wanted_acceptance": "α · share to pass",
 }
 CHOICE_LABELS = {
     "fork_shape": "Fork shape",

@@ -16,6 +16,7 @@ from torch import Tensor
 from spork_demo.decoding.drafters.proposal import Proposal
 from spork_demo.decoding.sampling import distribution, draw
 from spork_demo.models.cached_model import CachedModel, Scores
+from spork_demo.models.top import likeliest
 from spork_demo.settings import Settings
 
 
@@ -176,8 +177,8 @@ class ModelForks:
             q = distribution(logits[None], self._settings)[0]
             picked = [draw(q, self._generator) for _ in range(width)]
             return [grown.add(token, parent, float(q[token]), q) for token in picked]
-        top = logits.softmax(dim=-1).topk(min(width, logits.shape[-1]))
-        pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ids, chances = likeliest(logits[None], width)
+        pairs = zip(ids[0].tolist(), chances[0].tolist(), strict=True)
         return [grown.add(token, parent, probability, None) for token, probability in pairs]
 
     def _proposal(self, grown: _Growing, kept: Sequence[int], anchor_logits: Tensor) -> Proposal:
