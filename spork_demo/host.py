@@ -34,8 +34,8 @@ class Status:
 class PairInfo:
     """One model pair this deployment offers.
 
-    layers: the target's depth, 0 until it is loaded. trained_on: one sentence on what its
-    drafters learned from, empty where nothing was trained for this target.
+    layers: the target's depth, 0 until it is loaded. about: what its drafters learned
+    from and what narrower weights cost, empty where there is nothing to say.
     """
 
     name: str
@@ -43,7 +43,7 @@ class PairInfo:
     has_draft_model: bool
     languages: tuple[str, ...] = ()
     has_dspark: bool = False
-    trained_on: str = ""
+    about: str = ""
 
 
 class Host(Protocol):

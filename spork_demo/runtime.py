@@ -116,7 +116,7 @@ def _info(spec: PairSpec, engine: Engine | None) -> PairInfo:
         has_draft_model=spec.draft is not None,
         languages=spec.languages,
         has_dspark=spec.dspark is not None,
-        trained_on=spec.trained_on,
+        about=spec.about,
     )
 
 

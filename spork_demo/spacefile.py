@@ -39,7 +39,7 @@ class PairSpec:
     """One target with the draft model that goes with it, before anything is loaded.
 
     ngram_table: file of counts over the target's own text, or "" where there is none.
-    trained_on: one sentence for the page on what the drafters learned from, or "".
+    about: for the page: what the drafters learned from, what narrower weights cost; or "".
     memory_gb: what both models need, in 10^9 bytes, at the declared dtype.
     """
 
@@ -48,7 +48,7 @@ class PairSpec:
     draft: ModelRef | None = None
     dspark: ModelRef | None = None
     ngram_table: str = ""
-    trained_on: str = ""
+    about: str = ""
     dtype: str = "auto"
     device_map: str = "none"
     memory_gb: float = 0.0
@@ -155,7 +155,7 @@ def _pair(table: "_Table") -> PairSpec:
         draft=_model(table.table("draft")) if "draft" in table else None,
         dspark=_model(table.table("dspark")) if "dspark" in table else None,
         ngram_table=table.text("ngram_table") if "ngram_table" in table else "",
-        trained_on=table.text("trained_on") if "trained_on" in table else "",
+        about=table.text("about") if "about" in table else "",
         dtype=table.choice("dtype", DTYPES),
         device_map=table.choice("device_map", DEVICE_MAPS),
         memory_gb=table.number("memory_gb", 0.1, 10_000.0),

@@ -61,7 +61,7 @@ DSPARK_PAIR = PairInfo(
     has_draft_model=True,
     languages=("en",),
     has_dspark=True,
-    trained_on="Student and DSpark drafter learned from 2 million tokens this target wrote.",
+    about="Student and DSpark drafter learned from 2 million tokens this target wrote.",
 )
 
 

@@ -17,7 +17,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from spork_demo.models import compiled, native
+from spork_demo.models import compiled, memory, native
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.models.compiled import compile_model, compiled_of
 from spork_demo.models.compiled_dspark import compile_dspark
@@ -237,6 +237,18 @@ def test_a_model_the_kernels_cannot_serve_is_left_as_it_is(model):
     before = model(torch.tensor([IDS])).logits
     assert not compile_model(model)
     assert torch.equal(model(torch.tensor([IDS])).logits, before)
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [("MemTotal: 9 kB\nMemAvailable:     7 kB\n", 7168), ("MemTotal: 9 kB\n", None), ("", None)],
+)
+def test_a_model_that_does_not_fit_twice_is_left_as_it_is(told, wanted, monkeypatch, tmp_path):
+    file = tmp_path / "meminfo"
+    file.write_text(told)
+    monkeypatch.setattr(memory, "MEMORY_INFO", file)
+    assert memory.available_bytes() == wanted
+    assert compile_model(stock()) is (wanted is None)
 
 
 def test_kernels_that_say_something_else_are_not_used(monkeypatch):

@@ -1,5 +1,6 @@
 """The Spacefile: ours is valid, and whatever is wrong with one is said with the key's name."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,13 @@ def test_model_folders_are_taken_relative_to_the_file(tmp_path):
 
 
 def test_our_file_offers_the_embedded_model_first_and_both_gpu_pairs():
-    first, *others = read_spacefile(ROOT / "Spacefile").pairs
-    assert (first.target.source, first.needs) == ("embedded", "cpu")
+    first, half, eighth, *others = read_spacefile(ROOT / "Spacefile").pairs
+    assert (first.target.source, first.needs, first.dtype) == ("embedded", "cpu", "auto")
+    for pair, dtype in ((half, "bfloat16"), (eighth, "int8")):
+        same = {"name": first.name, "dtype": "auto", "about": first.about}
+        assert dataclasses.replace(pair, **same, memory_gb=first.memory_gb) == first
+        assert pair.dtype == dtype
+        assert "equal tokens" in pair.about  # what the narrower weights cost
     assert [(pair.target.id, pair.draft.id, pair.needs) for pair in others] == [
         ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct", "gpu"),
         ("Qwen/Qwen3-4B", "Qwen/Qwen3-0.6B", "gpu"),

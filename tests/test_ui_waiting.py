@@ -55,16 +55,16 @@ def test_another_pair_brings_its_own_choices_layers_and_training():
     strip, layers, *choices = pair_news(host, PRESETS, "small", *PICKS)
     assert layers["maximum"] == 12
     assert lanes(choices, 0)[1][0]["value"] == "article"
-    assert DSPARK_PAIR.trained_on not in strip
+    assert DSPARK_PAIR.about not in strip
     strip, _, *choices = pair_news(host, PRESETS, DSPARK_PAIR.name, *PICKS)
-    assert DSPARK_PAIR.trained_on in strip
+    assert DSPARK_PAIR.about in strip
     assert lanes(choices, 0)[1][0]["value"] == "exact"
 
 
 def test_the_strip_says_what_the_drafters_learned_from():
     host = FakeHost(state=READY, offers=(DSPARK_PAIR,))
-    assert DSPARK_PAIR.trained_on in host_news(host, PRESETS, *PICKS)[0]
-    odd = replace(DSPARK_PAIR, trained_on="<b>text</b>")
+    assert DSPARK_PAIR.about in host_news(host, PRESETS, *PICKS)[0]
+    odd = replace(DSPARK_PAIR, about="<b>text</b>")
     strip = host_news(FakeHost(state=READY, offers=(odd,)), PRESETS, *PICKS)[0]
     assert "&lt;b&gt;text" in strip
 

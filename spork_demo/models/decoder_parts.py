@@ -10,6 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from spork_demo.models import native
 from spork_demo.models.compiled_linear import KINDS
 from spork_demo.models.layers import decoder_layers, final_norm
+from spork_demo.models.memory import available_bytes
 from spork_demo.models.student import DraftHead
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
@@ -66,7 +67,17 @@ def _head_size(config: PreTrainedConfig) -> int:
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
+def _fits_twice(model: PreTrainedModel) -> bool:
+    """Whether there is room for packed weights beside the loaded ones, which go once compared."""
+    weights = sum(each.numel() * each.element_size() for each in model.parameters())
+    available = available_bytes()
+    return available is None or weights <= available
+
+
 def serves(model: PreTrainedModel) -> bool:
+    """Whether our own kernels can run `model` here: its family, its sizes, its device, this
+    machine's compiler and memory.
+    """
     config, table = model.config, model.get_input_embeddings().weight
     if table.device.type != "cpu" or table.dtype not in KINDS or native.kernels() is None:
         return False
@@ -79,5 +90,6 @@ def serves(model: PreTrainedModel) -> bool:
         and known
         and rotation in SETTLED_ROTATIONS
         and config.num_attention_heads % config.num_key_value_heads == 0
+        and _fits_twice(model)
         and bool(native.kernels().rows_serves(_head_size(config)))
     )

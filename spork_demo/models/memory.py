@@ -1,9 +1,11 @@
 """Want of memory, on whatever device, and giving back what can be given back."""
 
 import gc
+from pathlib import Path
 
 import torch
 
+MEMORY_INFO = Path("/proc/meminfo")
 SIGNS = ("out of memory", "allocate memory", "not enough memory")
 
 
@@ -12,6 +14,16 @@ def out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return any(sign in str(error).lower() for sign in SIGNS)
+
+
+def available_bytes() -> int | None:
+    """Memory of this machine that can still be had; None where it does not say."""
+    try:
+        lines = MEMORY_INFO.read_text(encoding="utf-8").splitlines()
+        told = next(line for line in lines if line.startswith("MemAvailable:"))
+        return 1024 * int(told.split()[1])
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
 
 
 def free_memory() -> None:

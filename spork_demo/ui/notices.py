@@ -18,11 +18,11 @@ def headed(title: str, text: str) -> str:
     return f'<div class="headed"><h3>{escape(title)}</h3><p>{escape(text)}</p></div>'
 
 
-def status_strip(status: Status, trained_on: str = "") -> str:
+def status_strip(status: Status, about: str = "") -> str:
     """How far the model is, with a bar while bytes arrive, and what its drafters learned from."""
     kind = "ready" if status.ready else "failed" if status.failed else "loading"
     text = escape(status.message)
-    learned = f'<span class="host-learned">{escape(trained_on)}</span>' if trained_on else ""
+    learned = f'<span class="host-learned">{escape(about)}</span>' if about else ""
     return f'<div class="host-status host-{kind}"><span>{text}</span>{_bar(status)}{learned}</div>'
 
 

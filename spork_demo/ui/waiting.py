@@ -67,7 +67,7 @@ def _lanes(presets: Sequence[Preset], pair: Sequence[PairInfo], picks: Sequence[
 
 
 def _learned(pairs: Sequence[PairInfo]) -> str:
-    return pairs[0].trained_on if pairs else ""
+    return pairs[0].about if pairs else ""
 
 
 def _layers(pairs: Sequence[PairInfo]) -> Any:

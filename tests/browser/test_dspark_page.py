@@ -26,7 +26,7 @@ def open_inside(page, lane="3 DSpark exact"):
 
 def test_exact_dspark_is_the_lane_that_is_offered_and_its_drafter_is_named(open_page):
     page = open_page(*DSPARK)
-    expect(page.locator("#host-status")).to_contain_text(DSPARK_PAIR.trained_on)
+    expect(page.locator("#host-status")).to_contain_text(DSPARK_PAIR.about)
     who = page.inner_text(".lane[data-lane='2'] .lane-who")
     assert who == "DSpark network drafts (dspark-smollm2)"
     page.click("#lanes button")
