@@ -8,6 +8,7 @@ import torch
 
 from spork_demo.engine import Engine, device_name, empty_race, run_lanes
 from spork_demo.host import PairInfo, RunRefusedError, Status
+from spork_demo.models.native import kernels
 from spork_demo.models.pair import load_pair
 from spork_demo.models.progress import ModelUnavailable, Progress
 from spork_demo.race import failure_sentence
@@ -98,8 +99,7 @@ class LocalHost:
             self._status = Status(failure_sentence(error), failed=True)
             return
         self._engines[spec.name] = engine
-        where = f"{device_name(engine.pair.device)}, {engine.pair.dtype}"
-        self._status = Status(f"{spec.name} is ready ({where}): lanes run live.", ready=True)
+        self._status = Status(_ready(engine), ready=True)
 
     def _report(self, progress: Progress) -> None:
         if progress.stage == "ready":  # the pair is, but lanes are not before the warm-up
@@ -118,6 +118,16 @@ def _info(spec: PairSpec, engine: Engine | None) -> PairInfo:
         has_dspark=spec.dspark is not None,
         about=spec.about,
     )
+
+
+def _ready(engine: Engine) -> str:
+    """What is loaded, on what, and whether it could be faster."""
+    pair = engine.pair
+    text = f"{pair.name} is ready ({device_name(pair.device)}, {pair.dtype}): lanes run live."
+    if pair.device == "cpu" and pair.kernels != "compiled":
+        why = "there is no C++ compiler" if kernels() is None else "they do not serve this model"
+        text += f" Slower than it could be: compiled kernels are not used, because {why}."
+    return text
 
 
 def _runs_here(spec: PairSpec) -> bool:

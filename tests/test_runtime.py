@@ -4,12 +4,13 @@ import dataclasses
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from spork_demo.host import DeferredHost, RunRefusedError
-from spork_demo.runtime import LocalHost
+from spork_demo.runtime import LocalHost, _ready
 from spork_demo.settings import Settings
 from spork_demo.spacefile import read_spacefile
 from spork_demo.trace import LaneEvent, Race, Round, advance
@@ -187,3 +188,19 @@ def test_threads_of_torch_are_left_alone(host):
     before = torch.get_num_threads()
     finish(host.race("Hello", LANES, LABELS))
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize(
+    ("used", "compiler", "ending"),
+    [
+        ("compiled", True, "lanes run live."),
+        ("packed", False, "because there is no C++ compiler."),
+        ("stock", True, "because they do not serve this model."),
+    ],
+)
+def test_the_status_says_when_the_kernels_are_not_ours(used, compiler, ending, monkeypatch):
+    monkeypatch.setattr("spork_demo.runtime.kernels", lambda: object() if compiler else None)
+    pair = SimpleNamespace(name="tiny", device="cpu", dtype="float32", kernels=used)
+    text = _ready(SimpleNamespace(pair=pair))
+    assert text.startswith("tiny is ready (CPU, float32): lanes run live.")
+    assert text.endswith(ending)
