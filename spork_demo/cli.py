@@ -11,28 +11,18 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from spork_demo.cli_options import ROOT, UsageError, build_parser
 from spork_demo.metrics import measure
 from spork_demo.settings import CHOICES, KNOBS, Settings, SettingsError, checked_number
 from spork_demo.trace import Race, Trace
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-class UsageError(Exception):
-    """The command cannot be carried out as given. The message is one sentence."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.".replace("..", "."))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     try:
-        options = _parser().parse_args(arguments)
+        options = build_parser(__doc__, COMMANDS).parse_args(arguments)
         options.command(options)
     except (UsageError, SettingsError) as error:
         sys.stderr.write(f"{error}\n")
@@ -41,77 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("Stopped.\n")
         return 130
     return 0
-
-
-def _parser() -> _Parser:
-    parser = _Parser(prog="python -m spork_demo", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    decode = commands.add_parser("decode", help="decode one prompt", allow_abbrev=False)
-    decode.set_defaults(command=_decode)
-    decode.add_argument("--prompt", required=True, help="the user's turn; - reads standard input")
-    decode.add_argument("--raw", action="store_true", help="skip the chat template")
-    decode.add_argument("--json", action="store_true", help="print one JSON object")
-    for name, choices in CHOICES.items():
-        decode.add_argument(_option(name), choices=choices, default=argparse.SUPPRESS)
-    for knob in KNOBS.values():
-        help_text = f"{knob.meaning} ({knob.low:g} to {knob.high:g}, default {knob.default:g})"
-        decode.add_argument(_option(knob.name), default=argparse.SUPPRESS, help=help_text)
-    _add_model_options(decode)
-    record = commands.add_parser(
-        "record", help="rewrite the recorded races in assets/traces", allow_abbrev=False
-    )
-    record.set_defaults(command=_record)
-    record.add_argument("--folder", default=str(ROOT / "assets" / "traces"))
-    _add_model_options(record)
-    train = commands.add_parser(
-        "train", help="make the artefacts of the embedded model", allow_abbrev=False
-    )
-    train.set_defaults(command=_train)
-    train.add_argument(
-        "what",
-        choices=("ask", "data", "ngram", "student", "dspark", "calibrate"),
-        help="prompts the target writes; its answers; what is made of them; the fit of the "
-        "drafter's confidences",
-    )
-    train.add_argument(
-        "--prompts",
-        default="",
-        help="prompts to write (6000), to answer beside them (12000), or to calibrate on (48)",
-    )
-    train.add_argument("--steps", default="2000", help="training steps of student and dspark")
-    train.add_argument("--out", default=str(ROOT / "assets"), help="where artefacts are written")
-    _add_model_options(train)
-    bench = commands.add_parser(
-        "bench", help="time our lanes against transformers, interleaved", allow_abbrev=False
-    )
-    bench.set_defaults(command=_bench)
-    bench.add_argument("--prompts", default="", help='a file of JSON lines with a "prompt" each')
-    bench.add_argument("--max-new-tokens", default="64")
-    bench.add_argument("--quick", action="store_true", help="three prompts of 24 tokens")
-    bench.add_argument("--json", default="", metavar="FILE", help="write the report there")
-    _add_model_options(bench)
-    return parser
-
-
-def _add_model_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pair", default="", help="a model pair of the Spacefile, by name")
-    parser.add_argument("--target", default="", help="a checkpoint folder or hub id instead")
-    parser.add_argument("--draft", default="", help="its draft model, likewise")
-    parser.add_argument("--dspark", default="", help="its DSpark drafter, likewise")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1, ...")
-    parser.add_argument(
-        "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16", "int8")
-    )
-    parser.add_argument(
-        "--kernels",
-        default="compiled",
-        choices=("compiled", "packed", "stock"),
-        help="on a CPU: our own kernels, torch's for few rows, or as transformers has them",
-    )
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _decode(options: argparse.Namespace) -> None:
@@ -175,39 +94,44 @@ def _record(options: argparse.Namespace) -> None:
 
 
 def _bench(options: argparse.Namespace) -> None:
-    from spork_demo.bench.page import page_overhead  # noqa: PLC0415
-    from spork_demo.bench.run import PROMPTS, run_bench  # noqa: PLC0415
-    from spork_demo.bench.table import table  # noqa: PLC0415
-    from spork_demo.spacefile import read_spacefile  # noqa: PLC0415
+    from spork_demo.bench.command import run  # noqa: PLC0415
 
     budget = checked_number(
         KNOBS["max_new_tokens"], _number("max_new_tokens", options.max_new_tokens)
     )
-    prompts = _read_prompts(Path(options.prompts)) if options.prompts else PROMPTS
-    if options.quick:
-        prompts, budget = prompts[:3], 24
-    report: dict[str, Any] = {}
-    for device in _devices(options.device):
+    prompts = _read_prompts(Path(options.prompts)) if options.prompts else ()
+
+    def load(device: str, **choices: str):
         options.device = device
-        engine, stock = _engine(options), _engine(options, kernels="stock").pair
-        found = run_bench(
-            engine, stock, prompts, budget, lambda line: sys.stderr.write(f"{line}\n")
-        )
-        if not options.quick:
-            found["page"] = page_overhead(engine, read_spacefile(ROOT / "Spacefile"), prompts[0])
-        sys.stdout.write(table(found) + "\n")
-        report = report | {"gpu": found} if report else found
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=2), encoding="utf-8")
+        return _engine(options, **choices)
+
+    run(
+        load,
+        options.device,
+        prompts,
+        budget,
+        quick=options.quick,
+        file=Path(options.json) if options.json else None,
+    )
 
 
-def _devices(asked: str) -> list[str]:
-    """What `auto` means to the benchmark: the CPU, and the GPU where there is one."""
-    import torch  # noqa: PLC0415
+def _sweep(options: argparse.Namespace) -> None:
+    from spork_demo.sweep_command import parse_axes, run_sweep, table, write  # noqa: PLC0415
 
-    if asked != "auto":
-        return [asked]
-    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    base, axes = _settings(vars(options)), parse_axes(options.vary)
+    prompts = (
+        _read_prompts(Path(options.prompts)) if options.prompts else tuple(options.prompt or ())
+    )
+    if not prompts:
+        raise UsageError("A sweep needs --prompt or --prompts.")
+    engine = _engine(options)
+    try:
+        grid = run_sweep(engine, base, axes, prompts, lambda line: sys.stderr.write(f"{line}\n"))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if options.out:
+        write(grid, Path(options.out), dataclasses.asdict(engine.provenance()))
+    sys.stdout.write(table(grid) + "\n")
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -295,3 +219,12 @@ def _quiet_libraries() -> None:
     with contextlib.suppress(AttributeError):
         logging.disable_progress_bar()
     logging.set_verbosity_error()
+
+
+COMMANDS = {
+    "decode": _decode,
+    "record": _record,
+    "train": _train,
+    "bench": _bench,
+    "sweep": _sweep,
+}

@@ -14,8 +14,14 @@ PACKAGE = ROOT / "spork_demo"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 TORCH = {"torch", "transformers", "accelerate", "safetensors"}
 DRAWING = {"gradio", "plotly"}
-PLAIN = ("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race")
-RUNS_A_MODEL = {"models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"}
+PLAIN = (
+    *("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race"),
+    "sweep",
+)
+RUNS_A_MODEL = {
+    *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
+    "sweep_command",
+}
 TOP_LEVEL = {
     "app.py",
     "spork_demo",

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from spork_demo import cli
-from spork_demo.bench import calls, page
+from spork_demo.bench import calls, command, page
 from spork_demo.bench.page import page_overhead
 from spork_demo.bench.peers import peers
 from spork_demo.bench.run import OURS
@@ -88,7 +87,7 @@ def test_the_command_writes_a_report_of_every_lane(monkeypatch, tmp_path, capsys
     prompts.write_text('{"prompt": "w1 w2 w3"}\n{"prompt": "w4 w5"}\n')
     pages = []
     monkeypatch.setattr(
-        "spork_demo.bench.page.page_overhead",
+        "spork_demo.bench.command.page_overhead",
         lambda engine, _, prompt: pages.append((engine.pair.name, prompt)),
     )
     arguments = ["--target", target.id, "--draft", draft.id, "--device", "cpu", "--json", str(file)]
@@ -116,10 +115,10 @@ def test_the_command_writes_a_report_of_every_lane(monkeypatch, tmp_path, capsys
 
 
 def test_auto_means_the_cpu_and_the_gpu_where_there_is_one(monkeypatch):
-    assert cli._devices("auto") == (["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
+    assert command.devices("auto") == (["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert cli._devices("auto") == ["cpu", "cuda"]
-    assert cli._devices("cuda:1") == ["cuda:1"]
+    assert command.devices("auto") == ["cpu", "cuda"]
+    assert command.devices("cuda:1") == ["cuda:1"]
 
 
 def test_a_pair_without_a_drafter_has_no_page_to_measure():
