@@ -218,6 +218,15 @@ def test_weights_live_in_one_place_and_an_empty_layer_says_so():
         model(torch.tensor([[1, 2]]))
 
 
+@pytest.mark.parametrize("token", [-1, VOCABULARY, 2**40])
+def test_a_token_that_is_none_reads_no_memory(token):
+    cached = ours(stock())
+    with pytest.raises(IndexError, match="outside the vocabulary"):
+        cached.forward([1, token, 2])
+    cached.rollback()
+    assert torch.isfinite(cached.forward([1, 2]).logits).all()
+
+
 @pytest.mark.parametrize(
     "model",
     [

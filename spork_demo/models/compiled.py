@@ -121,6 +121,8 @@ class CompiledDecoder:
         self, tokens, positions, sees, cache, start, pending, features, last_only, silent=False
     ) -> tuple[Tensor, dict[int, Tensor]]:
         rows = len(tokens)
+        if not 0 <= min(tokens) <= max(tokens) < len(self._parts.table):
+            raise IndexError("A token outside the vocabulary was fed.")
         base = cache[0].rows - pending
         cos, sin = self.rotations(max(positions) + 1)
         spoken = 0 if silent else 1 if last_only else rows
