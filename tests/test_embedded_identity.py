@@ -9,10 +9,12 @@ from transformers import AutoModelForCausalLM
 
 from spork_demo.engine import Engine, empty_race, run_lanes
 from spork_demo.metrics import measure
-from spork_demo.models.pair import ModelUnavailable, load_pair
+from spork_demo.models.native import kernels
+from spork_demo.models.pair import load_pair
 from spork_demo.settings import Settings
 from spork_demo.spacefile import ModelRef, PairSpec
 from spork_demo.trace import Trace, advance, fold
+from tests.missing import missing
 
 KNOWN = {
     "french": (
@@ -224,8 +226,9 @@ def test_a_race_compares_every_lane_with_greedy(engine):
 
 def test_a_logit_does_not_move_with_the_rows_beside_it(engine):
     """On our kernels identity with greedy is promised bit for bit; the trace says so."""
-    if engine.pair.kernels != "compiled":
-        pytest.skip("this machine has no C++ compiler")
+    if kernels() is None:
+        missing("no C++ compiler")
+    assert engine.pair.kernels == "compiled"
     assert engine.noise == 0.0
     assert engine.provenance().noise == 0.0
 
@@ -239,12 +242,9 @@ def test_what_rounding_does_elsewhere_is_measured(embedded_folder):
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_other_dtypes_are_exact_too_and_near_the_float32_model(embedded_folder, engine, dtype):
     spec = PairSpec("embedded", ModelRef("folder", str(embedded_folder)))
-    try:
-        other = Engine(load_pair(spec, dtype=dtype))
-    except ModelUnavailable:
-        pytest.skip("this machine has no C++ compiler")
-    if other.pair.kernels != "compiled":
-        pytest.skip("this machine has no C++ compiler")
+    if kernels() is None:
+        missing("no C++ compiler")
+    other = Engine(load_pair(spec, dtype=dtype))
     prompt = KNOWN["count"][0]
     greedy = decode(other, prompt, max_new_tokens=40)
     for settings in ({"method": "spork"}, {"method": "speculative", "drafter": "early_exit"}):

@@ -3,7 +3,6 @@
 Without a browser these tests are skipped, unless CI is set: there they fail.
 """
 
-import os
 import shutil
 import socket
 import subprocess
@@ -15,15 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.missing import missing
+
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "/usr/bin/chromium")
 FAKE_APP = Path(__file__).with_name("fake_app.py")
 START_SECONDS = 60
-
-
-def _missing(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -32,10 +27,10 @@ def browser():
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        _missing("playwright is not installed")
+        missing("playwright is not installed")
     path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
     if path is None:
-        _missing("no Chromium was found on PATH")
+        missing("no Chromium was found on PATH")
     arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=arguments)
