@@ -8,7 +8,9 @@ import httpx
 import pytest
 from gradio_client import Client
 
+from spork_demo import language
 from spork_demo.settings import Settings
+from spork_demo.ui import events
 from spork_demo.ui.entry import LANE_FIELDS, LANE_PARTS, SHARED_FIELDS
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.page import build_page, launch_options, queue_options
@@ -64,8 +66,24 @@ def test_every_endpoint_is_named_and_only_the_race_takes_the_device():
     assert len(set(names)) == len(names)
     assert not [name for name in names if name.startswith("unnamed")]
     assert [e.api_name for e in events if e.api_visibility == "public"] == ["race"]
-    assert [e.api_name for e in events if e.queue] == ["race"]
-    assert run_event(built(FakeHost())).concurrency_id == "device"
+    assert [e.api_name for e in events if e.queue and not e.page] == ["race"]
+    assert {e.concurrency_id for e in events if e.queue} == {"device"}
+
+
+def test_every_handler_of_a_page_speaks_its_language(monkeypatch):
+    spoken = {}
+
+    def noting(code, function):
+        told = language.spoken(code, function)
+        spoken[told] = code
+        return told
+
+    monkeypatch.setattr(events, "spoken", noting)
+    handlers = [event for event in built(FakeHost()).fns.values() if event.fn]
+    told = {page: [spoken.get(e.fn) for e in handlers if e.page == page] for page in ("", "zh")}
+    assert set(told[""]) == {"en"}
+    assert told["zh"] == ["zh"] * len(told[""])
+    assert {e.api_visibility for e in handlers if e.page} == {"private"}
 
 
 def test_launch_keeps_the_page_private_and_light():

@@ -1,8 +1,9 @@
 """Every sentence and label of the race page, kept out of its logic so that it can be translated."""
 
 from spork_demo.charts import palette
+from spork_demo.language import later
 
-TITLE = "spork_demo: watch a language model decode faster"
+TITLE = later("spork_demo: watch a language model decode faster")
 HEADING = "Watch a language model decode faster"
 INTRO = (
     "A language model writes one token at a time, each with a full pass through the model. "

@@ -1,0 +1,29 @@
+"""What the page's events have in common: who waits for the device, and the language they speak."""
+
+from typing import Any
+
+import gradio as gr
+
+from spork_demo.language import ENGLISH, current, spoken
+
+DEVICE = "device"
+"""One concurrency id for whatever runs a model, so that runs take turns."""
+
+LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+"""Events that never wait for the device."""
+
+
+def speak_here(page: gr.Blocks) -> None:
+    """Make every handler of the page being built speak the language it is built in.
+
+    Done once after all handlers are there, so that no registration can forget it. The API is
+    English: the endpoints of other pages are their own business.
+    """
+    code = current()
+    for event in page.fns.values():
+        if event.page != page.current_page:
+            continue
+        if event.fn is not None:
+            event.fn = spoken(code, event.fn)
+        if code != ENGLISH:
+            event.api_visibility = "private"

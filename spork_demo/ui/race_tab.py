@@ -1,0 +1,172 @@
+"""The race tab: what stands where in it, and which handler answers which event."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from spork_demo.trace import Race
+from spork_demo.ui import words
+from spork_demo.ui.controls import Controls, build_knobs, build_pair, build_prompt
+from spork_demo.ui.events import DEVICE, LIGHT
+from spork_demo.ui.examples import EXAMPLES
+from spork_demo.ui.handlers import NO_RECORDING, Desk
+from spork_demo.ui.inside import InsideParts
+from spork_demo.ui.lane_picker import build_lanes, serving
+from spork_demo.ui.notices import notice as said
+from spork_demo.ui.race_view import race_view
+from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_file
+from spork_demo.ui.token_view import race_lines
+
+
+@dataclass(frozen=True, slots=True)
+class RaceTab:
+    """The widgets of the race tab that events read or write."""
+
+    controls: Controls
+    run: gr.Button
+    stop: gr.Button
+    notice: gr.HTML
+    view: gr.HTML
+    recordings: gr.Dropdown
+    upload: gr.UploadButton
+    download: gr.DownloadButton
+    charts: ChartViews
+
+    @property
+    def frame(self) -> list[Any]:
+        return [self.view, self.notice]
+
+
+def build_race_tab(desk: Desk) -> RaceTab:
+    """Lay the tab out, open on the first recorded race."""
+    host, limits, presets, recorded = desk.host, desk.limits, desk.presets, desk.recorded
+    first = recorded[0] if recorded else None
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=5, min_width=280):
+            prompt = build_prompt(limits, first.lanes[0].prompt if first else "")
+        with gr.Column(scale=1, min_width=160, elem_id="run-stop"):
+            run = gr.Button(words.RUN, variant="primary", elem_id="run")
+            stop = gr.Button(words.STOP, variant="secondary", elem_id="stop")
+    _examples(prompt)
+    with gr.Row(equal_height=False, elem_id="setup"):
+        with gr.Column(min_width=320), gr.Accordion(words.LANES_TITLE, open=False, elem_id="lanes"):
+            pair = build_pair([pair.name for pair in host.pairs()])
+            count, lanes = build_lanes(
+                limits, presets, lambda name: serving(host.pairs(), name), pair
+            )
+        with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
+            shared = build_knobs(limits)
+    with gr.Row(equal_height=True, elem_id="now"):
+        with gr.Column(scale=4, min_width=280):
+            opening = said(words.OPENING if first else words.NO_RACE)
+            notice = gr.HTML(opening, label="notice", elem_id="notice")
+        recordings = _recordings(recorded)
+    view = race_view(race_lines(first) if first else "")
+    charts = build_charts(first)
+    with gr.Row(elem_id="race-files"):
+        download = gr.DownloadButton(words.DOWNLOAD, size="md", elem_id="download")
+        upload = gr.UploadButton(words.UPLOAD, file_types=[".json"], size="md", elem_id="upload")
+    with gr.Accordion(words.TIMING_TITLE, open=False):
+        gr.Markdown(words.TIMING)
+    controls = Controls(prompt, pair, count, lanes, shared)
+    return RaceTab(controls, run, stop, notice, view, recordings, upload, download, charts)
+
+
+def _recordings(recorded: Sequence[Race]) -> gr.Dropdown:
+    names = [race.title or race.lanes[0].prompt[:60] for race in recorded]
+    return gr.Dropdown(
+        [(words.RECORDINGS, NO_RECORDING), *zip(names, range(len(names)), strict=True)],
+        value=0 if recorded else None,
+        label=words.RECORDINGS,
+        show_label=False,
+        container=False,
+        visible=bool(recorded),
+        min_width=240,
+        elem_id="recordings",
+    )
+
+
+def _examples(prompt: gr.Textbox) -> None:
+    examples = gr.Dataset(
+        components=[prompt],
+        samples=[[example.prompt] for example in EXAMPLES],
+        sample_labels=[example.label for example in EXAMPLES],
+        label=words.EXAMPLES,
+        type="index",
+        elem_id="examples",
+    )
+    examples.click(
+        lambda place: EXAMPLES[place].prompt, examples, prompt, api_name="example", **LIGHT
+    )
+
+
+def wire_race(
+    page: gr.Blocks, desk: Desk, tab: RaceTab, race: gr.State, inside: InsideParts
+) -> None:
+    """Run, Stop, opening a race, and all that follows from them."""
+    frame = [tab.view, race, tab.notice]
+    # The menu lets go of a recording no longer shown, so that it can be chosen again. Gradio sends
+    # the events of one click one after another, so this must stand before the run.
+    gr.on(
+        [tab.run.click, tab.controls.prompt.submit],
+        lambda: NO_RECORDING,
+        outputs=tab.recordings,
+        api_name="leave_recording",
+        **LIGHT,
+    )
+    run = gr.on(
+        [tab.run.click, tab.controls.prompt.submit],
+        desk.live,
+        outputs=[*frame, tab.charts.reliability],
+        inputs_kwargs=tab.controls.inputs(),
+        concurrency_id=DEVICE,
+        concurrency_limit=1,
+        show_progress="minimal",
+        show_progress_on=[tab.notice],
+        api_name="race",
+    )
+    tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
+    # The browser fires this once a run has ended, also by Stop, and only after the cancel.
+    ended = run.then(desk.settle, [race, tab.recordings], frame, api_name="settle", **LIGHT)
+    # A run would write over what is opened during it, so opening something ends the run.
+    opened = tab.upload.upload(None, cancels=[run], api_name="open_file", **LIGHT)
+    upload = opened.then(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
+    chosen = tab.recordings.input(
+        desk.recording, tab.recordings, frame, cancels=[run], api_name="recording", **LIGHT
+    )
+    details = [tab.download, *inside.outputs]
+
+    def detail(current: Race | None) -> list[Any]:
+        return [race_file(current, tab.download.GRADIO_CACHE), *inside.refresh(current)]
+
+    def result(current: Race | None) -> list[Any]:
+        return [*chart_values(current), *detail(current)]
+
+    results = [*tab.charts, *details]
+    chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
+    for name, event in (("run", ended), ("upload", upload)):
+        event.then(
+            lambda current: [desk.place(current), *result(current)],
+            race,
+            [tab.recordings, *results],
+            api_name=f"results_after_{name}",
+            **LIGHT,
+        )
+    page.load(detail, race, details, api_name="details_on_load", **LIGHT)
+
+
+def wire_open_round(tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts) -> None:
+    """A token's card leads to its round."""
+
+    def open_round(current: Race | None, event: gr.EventData) -> list[Any]:
+        lane, number = (_whole(getattr(event, name, 0)) for name in ("lane", "round"))
+        return [gr.Tabs(selected="inside"), *inside.show(current, lane, number)]
+
+    tab.view.open_round(open_round, race, [tabs, *inside.outputs], api_name="open_round", **LIGHT)
+
+
+def _whole(value: Any) -> int:
+    """A number the browser sent, or 0 where it sent something else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
