@@ -9,14 +9,15 @@
   const views = new Set();
   let library = null;
 
-  // plotly.min.js is 4 MB: it is asked for once, when the first chart comes into view or when the
+  // The library is 1.5 MB: it is asked for once, when the first chart comes into view or when the
   // page has been idle for a moment, so that it does not hold up a race that has begun.
   function loadLibrary() {
     library ??= new Promise((resolve, reject) => {
       if (window.Plotly) return resolve(window.Plotly);
-      if (!window.sporkPlotlyFile) return reject(new Error("no file"));
+      const address = window.sporkPlotlyAddress || fileAddress(window.sporkPlotlyFile);
+      if (!address) return reject(new Error("no file"));
       const script = document.createElement("script");
-      script.src = fileAddress(window.sporkPlotlyFile);
+      script.src = address;
       script.onload = () => (window.Plotly ? resolve(window.Plotly) : reject(new Error("no Plotly")));
       script.onerror = () => reject(new Error("not served"));
       document.head.append(script);
@@ -24,8 +25,10 @@
     return library;
   }
 
-  // Works behind a root path: only the path of Gradio's own root is trusted, not its host.
+  // A page without a server names the address itself, as sporkPlotlyAddress. Gradio's file route
+  // works behind a root path: only the path of Gradio's own root is trusted, not its host.
   function fileAddress(file) {
+    if (!file) return "";
     const config = window.gradio_config || {};
     const root = new URL(config.root || ".", document.baseURI).pathname.replace(/\/+$/, "");
     return root + (config.api_prefix || "/gradio_api") + "/file=" + encodeURI(file);

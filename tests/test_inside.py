@@ -159,7 +159,7 @@ def test_a_click_without_a_number_is_the_anchor():
 def test_the_head_serves_plotlys_script_by_its_path():
     head = plotly_view.head()
     assert head.startswith("<script>") and head.count("</script>") == 1
-    assert "plotly.min.js" in head and gr.utils.is_static_file(plotly_view.LIBRARY)
+    assert "plotly-cartesian.min.js" in head and gr.utils.is_static_file(plotly_view.LIBRARY)
 
 
 def test_templates_interpolate_nothing():

@@ -151,7 +151,7 @@ def test_charts_in_an_unselected_tab_are_drawn_when_it_opens(page, handmade):
     page.get_by_role("tab", name="Charts").click()
     for view in ("#speed", "#phases", "#acceptance"):
         page.wait_for_selector(f"{view} [data-state=drawn]")
-    assert sum("plotly.min.js" in url for url in requested) == 1
+    assert sum("plotly-cartesian.min.js" in url for url in requested) == 1
     assert all(url.startswith(handmade) for url in requested if url.startswith("http"))
 
 
@@ -175,7 +175,7 @@ def test_charts_fit_a_phone(page, handmade):
 
 
 def test_without_the_library_the_chart_is_given_in_words(page, handmade):
-    page.route("**/plotly.min.js", lambda route: route.abort())
+    page.route("**/plotly-cartesian.min.js", lambda route: route.abort())
     page.goto(handmade)
     page.wait_for_selector("#inside-tree [data-state=words]")
     words = page.inner_text("#inside-tree .pv-words")
