@@ -101,7 +101,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         "--kernels",
         default="compiled",
         choices=("compiled", "packed", "stock"),
-        help="on a CPU: our own kernels, torch's for few rows, or as transformers has them",
+        help="our own (on a GPU: CUDA graphs), torch's for few rows, or as transformers has it",
     )
 
 

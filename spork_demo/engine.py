@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 import transformers
+from transformers import PreTrainedModel
 
 from spork_demo.decoding.measured_costs import CostTables
 from spork_demo.fidelity import compare
@@ -23,7 +24,7 @@ from spork_demo.trace import LaneEvent, Provenance, Race, Trace, advance, finite
 logger = logging.getLogger(__name__)
 
 APP_VERSION = "0.1.0"
-WARM_UP_ROWS = (1, 2, 4, 8, 16)
+WARM_UP_ROWS = (1, 2, 4, 8, 16, 32)
 NOISE_PROBE = (504, 253, 3575, 338, 260, 2240, 282, 3)
 """Any few tokens will do."""
 
@@ -64,17 +65,31 @@ class Engine:
         text = LaneText(self.codec)
         return Lane(self.pair, settings, prompt, text, self.pair.context_length, self.costs)
 
-    def warm_up(self, prompt: Sequence[int] = tuple(range(3, 35))) -> None:
-        """Run every kind of call once, off the clock: the first of each is slow."""
-        for model in filter(None, (self.pair.target, self.pair.draft)):
-            cached = CachedModel(model, self.pair.vocab_size)
-            cached.forward(prompt[:-1], last_only=True)
-            cached.commit(range(cached.pending))
-            for rows in WARM_UP_ROWS:
-                cached.forward(prompt[-1:] * rows, [-1] * rows)
-                cached.rollback()
-        if self.pair.dspark is not None:
-            Context(self.pair.dspark).block(prompt[-1])
+    def warm_up(
+        self, prompt: Sequence[int] = tuple(range(3, 35)), lanes: Sequence[Settings] = ()
+    ) -> None:
+        """Run every kind of call of these lanes once, off the clock: the first of each is slow."""
+        dspark = self.pair.dspark
+        features = dspark.config.feature_layers if dspark is not None else ()
+        exits = sorted({lane.verifier_layers for lane in lanes if lane.exits_early})
+        held = []  # at once: what is recorded on a GPU belongs to the cache of one lane
+        for _ in lanes if self.pair.device.startswith("cuda") and lanes else (None,):
+            held.append(self._warmed(self.pair.target, prompt, features))
+            for exit_ in exits:
+                _every_shape(held[-1].early_exit(exit_), prompt[-1])
+            if self.pair.draft is not None:
+                held.append(self._warmed(self.pair.draft, prompt))
+        if dspark is not None:
+            Context(dspark).block(prompt[-1])
+
+    def _warmed(
+        self, model: PreTrainedModel, prompt: Sequence[int], features: Sequence[int] = ()
+    ) -> CachedModel:
+        cached = CachedModel(model, self.pair.vocab_size)
+        cached.forward(prompt[:-1], last_only=True, features=features)
+        cached.commit(range(cached.pending))
+        _every_shape(cached, prompt[-1], features)
+        return cached
 
     @functools.cached_property
     def noise(self) -> float:
@@ -120,6 +135,12 @@ class Engine:
         return self.pair.context_length - 1
 
 
+def _every_shape(cached: CachedModel, token: int, features: Sequence[int] = ()) -> None:
+    for rows in WARM_UP_ROWS:
+        cached.forward([token] * rows, [-1] * rows, features=features)
+        cached.rollback()
+
+
 def empty_race(
     engine: Engine, prompt: str, lanes: Sequence[Settings], labels: Sequence[str]
 ) -> Race:
@@ -134,7 +155,7 @@ def empty_race(
 
 def run_lanes(engine: Engine, race: Race, ids: Sequence[int]) -> Iterator[LaneEvent]:
     """All lanes of `race`, interleaved, then the comparison with the greedy lane."""
-    engine.warm_up(tuple(ids))
+    engine.warm_up(tuple(ids), [trace.settings for trace in race.lanes])
     lanes = [engine.lane(trace.settings, ids).events() for trace in race.lanes]
     for news in interleave(lanes):
         race = advance(race, news)

@@ -124,6 +124,8 @@ def _ready(engine: Engine) -> str:
     """What is loaded, on what, and whether it could be faster."""
     pair = engine.pair
     text = f"{pair.name} is ready ({device_name(pair.device)}, {pair.dtype}): lanes run live."
+    if pair.device.startswith("cuda") and pair.kernels != "compiled":
+        text += " Slower than it could be: the calls of this model could not be recorded."
     if pair.device == "cpu" and pair.kernels != "compiled":
         why = "there is no C++ compiler" if kernels() is None else "they do not serve this model"
         text += f" Slower than it could be: compiled kernels are not used, because {why}."

@@ -185,6 +185,11 @@ class Settings:
         return self.temperature < GREEDY_BELOW
 
     @property
+    def exits_early(self) -> bool:
+        """Whether the target's first layers draft or judge."""
+        return self.drafter == "early_exit" or self.judge == "early_layers"
+
+    @property
     def exact(self) -> bool:
         """Whether the rules promise the target's own output."""
         return self.method == "greedy" or self.rules == "exact"

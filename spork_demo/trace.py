@@ -153,7 +153,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the numbers were measured on. `date` is ISO 8601; `kernels`: compiled, packed, stock.
+    """What the numbers were measured on. `date` is ISO 8601; `kernels`: compiled (CUDA
+    graphs on a GPU), packed or stock.
 
     noise: how far a logit moved, at most, when the same token was fed alone and among others; 0
         where it cannot move, None where nobody looked.

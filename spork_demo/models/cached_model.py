@@ -6,9 +6,7 @@ branch, in place, and `rollback` forgets. Rows cost memory only for the tokens f
 attends to the same prefix rows.
 """
 
-import contextlib
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,7 +15,7 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from spork_demo.models.compiled import compiled_of
-from spork_demo.models.layers import decoder_layers
+from spork_demo.models.layers import decoder_layers, first_layers, layer_outputs
 from spork_demo.models.row_cache import RowLayer
 
 
@@ -127,7 +125,7 @@ class CachedModel:
         last_only: bool,
     ) -> tuple[Tensor, dict[int, Tensor]]:
         compiled = compiled_of(self.model)
-        if compiled is not None:
+        if compiled is not None and len(tokens) <= compiled.most_rows:
             return compiled.forward(
                 tokens,
                 positions,
@@ -138,7 +136,7 @@ class CachedModel:
                 features=features,
                 last_only=last_only,
             )
-        with _captured(self.model, features) as seen:
+        with layer_outputs(self.model, features) as seen:
             output = self.model(
                 input_ids=torch.tensor([list(tokens)], device=self.device),
                 attention_mask=self._mask(fresh, gap),
@@ -220,46 +218,3 @@ class CachedModel:
         mask[:, start : start + gap] = False
         mask[:, start + gap :] = sees
         return mask[None, None].to(self.device)
-
-
-def first_layers(model: nn.Module, layers: int) -> nn.Module:
-    """A view of `model` that runs its first `layers` layers. Shares every weight."""
-    blocks = decoder_layers(model)
-    if not 1 <= layers <= len(blocks):
-        raise ValueError(f"The model has {len(blocks)} layers.")
-    view = _shallow(model)
-    for name, child in model.named_children():
-        if any(module is blocks for module in child.modules()):
-            inner = _shallow(child)
-            inner.config = copy.copy(child.config)
-            inner.config.num_hidden_layers = layers
-            inner.layers = nn.ModuleList(list(blocks)[:layers])
-            setattr(view, name, inner)
-    return view
-
-
-def _shallow(module: nn.Module) -> nn.Module:
-    """A copy whose children can be replaced without touching the original's."""
-    twin = copy.copy(module)
-    twin._modules = dict(module._modules)
-    return twin
-
-
-@contextlib.contextmanager
-def _captured(model: nn.Module, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
-    """Collect the outputs of decoder layers during one call."""
-    seen: dict[int, Tensor] = {}
-
-    def keep(index: int):
-        def hook(_module, _inputs, output):
-            seen[index] = (output[0] if isinstance(output, tuple) else output)[0]
-
-        return hook
-
-    blocks = decoder_layers(model) if layers else ()
-    hooks = [blocks[index].register_forward_hook(keep(index)) for index in layers]
-    try:
-        yield seen
-    finally:
-        for handle in hooks:
-            handle.remove()

@@ -5,6 +5,7 @@ what decoding token by token says, in every dtype.
 """
 
 import ctypes
+import sys
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from spork_demo.models import native
+from spork_demo.models.agreement import agrees
 from spork_demo.models.compiled_linear import KINDS, RowsLinear, pack_linear
 from spork_demo.models.decoder_parts import Parts, parts_of, serves
 from spork_demo.models.layers import decoder_layers
@@ -21,15 +23,15 @@ ATTRIBUTE = "rows_decoder"
 CHUNK = 64
 """Most rows of a call while a prompt is fed: more would fall out of the processor's caches."""
 FIRST_POSITIONS = 1024
-PROBE = (1, 2, 3, 5, 8, 13)
 TOLERANCE = {native.FLOAT32: 1e-4, native.BFLOAT16: 0.3, native.INT8: 0.3}
-"""Difference from the stock logits, as a share of their spread: root mean square of the middle row.
-A stock bfloat16 model, which rounds between operations, is itself that far from float32 at times.
-"""
+"""See `agrees`."""
 
 
 class CompiledDecoder:
     """The packed weights of one model. Shared by all lanes; caches are theirs."""
+
+    most_rows = sys.maxsize
+    """Rows it takes in a call."""
 
     def __init__(self, parts: Parts, kind: int) -> None:
         self._parts = parts
@@ -206,7 +208,7 @@ def compile_model(model: PreTrainedModel, kind: int | None = None) -> bool:
         return False
     kind = KINDS[model.dtype] if kind is None else kind
     decoder = CompiledDecoder(parts_of(model), kind)
-    if not _agrees(decoder, model, TOLERANCE[kind]):
+    if not agrees(decoder.forward, model, decoder.vocabulary, TOLERANCE[kind]):
         return False
     head = model.get_output_embeddings()
     if isinstance(head, nn.Linear):
@@ -223,17 +225,3 @@ def empty_layers(layers: Iterable[nn.Module]) -> None:
             for name, child in list(part.named_children()):
                 if isinstance(child, nn.Linear):
                     setattr(part, name, Moved())
-
-
-@torch.inference_mode()
-def _agrees(decoder: CompiledDecoder, model: PreTrainedModel, tolerance: float) -> bool:
-    """Whether a short text gets the stock logits."""
-    ids = [token % decoder.vocabulary for token in PROBE]
-    stock = model(torch.tensor([ids])).logits[0].float()
-    cache = [RowLayer() for _ in decoder_layers(model)]
-    ours, _ = decoder.forward(ids, range(len(ids)), None, cache, start=0, pending=0)
-    heard = stock.isfinite()
-    if not torch.equal(heard, ours.isfinite()):
-        return False
-    apart = (ours - stock).masked_fill(~heard, 0.0).square().sum(dim=1) / heard.sum(dim=1)
-    return bool(apart.sqrt().median() <= tolerance * stock[heard].std())

@@ -3,7 +3,11 @@
 Covers the Llama, Qwen, Mistral and Gemma families; anything else is refused with a sentence.
 """
 
-from torch import nn
+import contextlib
+import copy
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from spork_demo.models.progress import ModelUnavailable
@@ -31,3 +35,46 @@ def lm_head(model: PreTrainedModel) -> nn.Module:
     if not isinstance(head, nn.Module):
         raise ModelUnavailable("This model has no language model head.")
     return head
+
+
+def first_layers(model: nn.Module, layers: int) -> nn.Module:
+    """A view of `model` that runs its first `layers` layers. Shares every weight."""
+    blocks = decoder_layers(model)
+    if not 1 <= layers <= len(blocks):
+        raise ValueError(f"The model has {len(blocks)} layers.")
+    view = _shallow(model)
+    for name, child in model.named_children():
+        if any(module is blocks for module in child.modules()):
+            inner = _shallow(child)
+            inner.config = copy.copy(child.config)
+            inner.config.num_hidden_layers = layers
+            inner.layers = nn.ModuleList(list(blocks)[:layers])
+            setattr(view, name, inner)
+    return view
+
+
+def _shallow(module: nn.Module) -> nn.Module:
+    """A copy whose children can be replaced without touching the original's."""
+    twin = copy.copy(module)
+    twin._modules = dict(module._modules)
+    return twin
+
+
+@contextlib.contextmanager
+def layer_outputs(model: nn.Module, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
+    """Collect the outputs of decoder layers during one call."""
+    seen: dict[int, Tensor] = {}
+
+    def keep(index: int):
+        def hook(_module, _inputs, output):
+            seen[index] = (output[0] if isinstance(output, tuple) else output)[0]
+
+        return hook
+
+    blocks = decoder_layers(model) if layers else ()
+    hooks = [blocks[index].register_forward_hook(keep(index)) for index in layers]
+    try:
+        yield seen
+    finally:
+        for handle in hooks:
+            handle.remove()

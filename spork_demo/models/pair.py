@@ -16,6 +16,7 @@ from spork_demo.models.compiled import compile_model
 from spork_demo.models.compiled_dspark import compile_dspark
 from spork_demo.models.dspark_checkpoint import share_head
 from spork_demo.models.dspark_network import DSparkNetwork
+from spork_demo.models.graphed import graph_model
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
 from spork_demo.models.loading import label_of, load_draft, load_drafter, load_model
 from spork_demo.models.memory import free_memory
@@ -75,8 +76,9 @@ def load_pair(
     """Load the models `spec` names. `dtype` other than auto overrides the one in `spec`.
 
     kernels: `compiled` runs a CPU model of a family they know on our own kernels, where the
-        machine has a compiler; `packed`, also where that cannot be, repacks its weights for
-        torch's faster products of a few rows; `stock` leaves it as transformers loads it.
+        machine has a compiler, and a model on one GPU from CUDA graphs; `packed`, also where a
+        CPU cannot do that, repacks its weights for torch's faster products of a few rows;
+        `stock` leaves it as transformers loads it.
     """
     try:
         dtype = spec.dtype if dtype == "auto" else dtype
@@ -112,6 +114,8 @@ def _use(kernels: str, pair: Pair, kind: int | None = None) -> bool:
     if kernels == "stock":
         return True
     compiled = kernels == "compiled"
+    if compiled and pair.device.startswith("cuda"):
+        return _recorded(pair)
     if not (compile_model(pair.target, kind) if compiled else _packed(pair.target)):
         return False
     if pair.draft is not None and not (compiled and compile_model(pair.draft, GUESSES)):
@@ -120,6 +124,15 @@ def _use(kernels: str, pair: Pair, kind: int | None = None) -> bool:
         share_head(pair.dspark, pair.target)
         if not (compiled and compile_dspark(pair.dspark, GUESSES)):
             pack(pair.dspark)
+    return True
+
+
+def _recorded(pair: Pair) -> bool:
+    """Let a pair on a GPU run from graphs; a draft model that cannot runs as it is."""
+    if not graph_model(pair.target):
+        return False
+    if pair.draft is not None:
+        graph_model(pair.draft)
     return True
 
 

@@ -49,6 +49,19 @@ class RowLayer(DynamicLayer):
         """Keys and values [1, heads, capacity, size]; there must have been an update."""
         return self._buffers
 
+    @property
+    def filled(self) -> bool:
+        """Whether there are buffers yet."""
+        return self._buffers is not None
+
+    def settle(self, keys: Tensor, values: Tensor) -> None:
+        """Go on in these buffers [1, heads, capacity, size], taking along what is cached."""
+        if self._buffers is not None:
+            for old, new in zip(self._buffers, (keys, values), strict=True):
+                new[:, :, : self.rows] = old[:, :, : self.rows]
+        self._buffers = keys, values
+        self.is_initialized = True
+
     def move(self, rows: Tensor, start: int) -> None:
         """Put `rows` (absolute, ascending, none before `start`) at `start` and after."""
         for buffer in self._buffers:
