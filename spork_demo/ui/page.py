@@ -5,7 +5,6 @@ builder that takes a `Site` and name it in `TABS`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
@@ -23,25 +22,12 @@ from spork_demo.ui.inside import build_inside
 from spork_demo.ui.language_switch import language_script, language_switch
 from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wire_race
 from spork_demo.ui.race_view import STYLE, script_tag
+from spork_demo.ui.site import Site
 from spork_demo.ui.theme import theme
 from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_strip, pair_news
 
 CACHE_SWEEP_SECONDS = 3600
 CACHE_AGE_SECONDS = 6 * 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What a tab may read and write: the page being built, the visitor's race and the race tab.
-
-    race: the gr.State that holds the race on the page. tabs: to open another tab by its id.
-    """
-
-    page: gr.Blocks
-    desk: Desk
-    race: gr.State
-    tabs: gr.Tabs
-    race_tab: RaceTab
 
 
 TABS: tuple[tuple[str, str, Callable[[Site], None]], ...] = ()
