@@ -1,4 +1,4 @@
-"""What a tab is built on. Apart from `page`, which names the builders, so that they can import it."""
+"""What a tab is built on. Apart from `page`, which names the builders, so they can import it."""
 
 from dataclasses import dataclass
 
