@@ -68,7 +68,9 @@ def test_what_a_page_holds_comes_back(values):
 @given(st.dictionaries(st.one_of(st.sampled_from([*FRESH, "prompt"]), st.text()), HOSTILE))
 @settings(max_examples=150, deadline=None)
 def test_no_page_breaks_the_writer(values):
-    query = write_query(values, LIMITS, {"recording": values.get("seed"), "tab": "<b>"})
+    query = write_query(
+        values, LIMITS, {"recording": values.get("seed"), "tab": values.get("prompt")}
+    )
     assert len(query) <= LONGEST
     assert query.isascii()
     assert read(query).problems == ()
@@ -84,7 +86,9 @@ def test_no_query_breaks_the_reader_and_what_it_gives_can_be_read_on(query):
     assert set(link.problems) <= ours
     assert write_query({**FRESH, **link.values}, LIMITS) is not None
     if link.values.get("min_threshold", 0.1) <= link.values.get("max_threshold", 0.5):
-        plain = {n: v for n, v in link.values.items() if n in SHARED_FIELDS and n != "max_new_tokens"}
+        plain = {
+            n: v for n, v in link.values.items() if n in SHARED_FIELDS and n != "max_new_tokens"
+        }
         whole = {**FRESH, **plain, "prompt": "Hello", "fork_shape": "tree"}
         read_entry(whole, LIMITS, PRESETS)
 

@@ -22,6 +22,7 @@ from spork_demo.ui.inside import build_inside
 from spork_demo.ui.language_switch import language_script, language_switch
 from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wire_race
 from spork_demo.ui.race_view import STYLE, script_tag
+from spork_demo.ui.sharing import build_share, wire_share
 from spork_demo.ui.site import Site
 from spork_demo.ui.theme import theme
 from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_strip, pair_news
@@ -60,7 +61,9 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
     with gr.Row(elem_id="top"):
         gr.Markdown(f"# {words.HEADING}\n\n{words.INTRO}", elem_id="heading")
         with gr.Column(elem_id="host"):
-            language_switch()
+            with gr.Row(elem_id="links"):
+                language_switch()
+                share = build_share()
             strip = gr.HTML(opening_strip(desk.host), elem_id="host-status")
     timer = gr.Timer(1.0)
     with gr.Tabs(selected="race") as tabs:
@@ -71,8 +74,10 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
         for title, name, build in TABS:
             with gr.Tab(say(title), id=name):
                 build(Site(page, desk, race, tabs, tab))
-    _wire_waiting(page, desk, tab, strip, timer)
-    wire_race(page, desk, tab, race, inside)
+    opened, ticked = _wire_waiting(page, desk, tab, strip, timer)
+    results = wire_race(page, desk, tab, race, inside)
+    names = ("race", "inside", *(name for _, name, _ in TABS))
+    wire_share(desk, tab, race, tabs, inside, share, opened, ticked, results, names)
     wire_open_round(tab, race, tabs, inside)
 
 
@@ -100,7 +105,8 @@ def queue_options(limits: Limits) -> dict[str, Any]:
 
 def _wire_waiting(
     page: gr.Blocks, desk: Desk, tab: RaceTab, strip: gr.HTML, timer: gr.Timer
-) -> None:
+) -> tuple[Any, Any]:
+    """Returns the events of the page's opening and of a tick of the timer."""
     controls = tab.controls
     layers = controls.shared["verifier_layers"]
     picks, choices = lane_picks(controls.lanes), lane_outputs(controls.lanes)
@@ -109,8 +115,8 @@ def _wire_waiting(
         return host_news(desk.host, desk.presets, *picked)
 
     outputs = [strip, timer, controls.pair, layers, *choices]
-    timer.tick(news, picks, outputs, api_name="status", **LIGHT)
-    page.load(news, picks, outputs, api_name="status_on_load", **LIGHT)
+    ticked = timer.tick(news, picks, outputs, api_name="status", **LIGHT)
+    opened = page.load(news, picks, outputs, api_name="status_on_load", **LIGHT)
     controls.pair.input(
         lambda name, *picked: pair_news(desk.host, desk.presets, name, *picked),
         [controls.pair, *picks],
@@ -118,3 +124,4 @@ def _wire_waiting(
         api_name="pair_news",
         **LIGHT,
     )
+    return opened, ticked

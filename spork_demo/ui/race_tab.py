@@ -1,6 +1,6 @@
 """The race tab: what stands where in it, and which handler answers which event."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,8 +104,11 @@ def _examples(prompt: gr.Textbox) -> None:
 
 def wire_race(
     page: gr.Blocks, desk: Desk, tab: RaceTab, race: gr.State, inside: InsideParts
-) -> None:
-    """Run, Stop, opening a race, and all that follows from them."""
+) -> tuple[Callable[[Race | None], list[Any]], list[Any]]:
+    """Run, Stop, opening a race, and all that follows from them.
+
+    Returns what a race that has come is shown by beside its view: values, and where they go.
+    """
     frame = [tab.view, race, tab.notice]
     # The menu lets go of a recording no longer shown, so that it can be chosen again. Gradio sends
     # the events of one click one after another, so this must stand before the run.
@@ -155,6 +158,7 @@ def wire_race(
             **LIGHT,
         )
     page.load(detail, race, details, api_name="details_on_load", **LIGHT)
+    return result, results
 
 
 def wire_open_round(tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts) -> None:

@@ -22,7 +22,7 @@ LONGEST = 8000
 NAME_LIMIT = 80
 """Characters of the name of a preset or a model pair."""
 
-TABS = ("inside",)
+TAB = re.compile(r"[a-z]{1,20}")
 SHOWN = ("recording", "lane", "round")
 """What is on show, all counted from 1: a recorded race, a lane of it, a round of that."""
 
@@ -173,7 +173,7 @@ def _highest(name: str, limits: Limits) -> float:
 
 def _shown(name: str, text: Any) -> Any:
     if name == "tab":
-        return text if text in TABS else None
+        return text if isinstance(text, str) and TAB.fullmatch(text) else None
     if name not in SHOWN or not isinstance(text, str) or not text.isascii():
         return None
     place = int(text) if text.isdigit() and len(text) < 9 else 0
