@@ -5,7 +5,6 @@
   if (window.sporkPlotly) return;
 
   const CONFIG = { displayModeBar: false, displaylogo: false, typesetMath: false, scrollZoom: false };
-  const MISSING = "The chart library could not be loaded, so this chart is given in words: ";
   const views = new Set();
   let library = null;
 
@@ -101,6 +100,7 @@
       this.shell.hidden = !value;
       if (!value) return;
       this.title.textContent = value.title || "";
+      this.save.textContent = value.words?.save || "";
       this.caption.textContent = value.caption || "";
       this.caption.hidden = !value.caption;
       this.chart.setAttribute("aria-label", value.alt || "");
@@ -120,7 +120,7 @@
       if (scrolls) {
         this.scroll.tabIndex = 0;
         this.scroll.setAttribute("role", "group");
-        this.scroll.setAttribute("aria-label", value.title || "chart");
+        this.scroll.setAttribute("aria-label", value.title || value.words?.chart || "");
       }
     }
 
@@ -131,7 +131,7 @@
       try {
         plotly = await loadLibrary();
       } catch {
-        return this.say(MISSING);
+        return this.say("unloaded");
       }
       if (value !== this.value) return;
       const dark = isDark(this.shell);
@@ -141,7 +141,7 @@
       try {
         await plotly.react(this.chart, figure.data, figure.layout, CONFIG);
       } catch {
-        return this.say("This chart could not be drawn; in words: ");
+        return this.say("undrawn");
       }
       if (!this.drawn) this.chart.on("plotly_click", (event) => this.clicked(event));
       Object.assign(this, { drawn: figure, dark, page });
@@ -150,8 +150,8 @@
       this.save.hidden = !value.title;
     }
 
-    say(prefix) {
-      this.words.textContent = prefix + (this.value.alt || "");
+    say(why) {
+      this.words.textContent = `${this.value.words?.[why] || ""} ${this.value.alt || ""}`;
       this.chart.style.minHeight = "0";
       this.shell.dataset.state = "words";
     }
@@ -178,7 +178,7 @@
       if (!this.drawn) return;
       const layout = { ...this.drawn.layout, paper_bgcolor: this.page };
       layout.width = this.chart.clientWidth;
-      const filename = (this.value.title || "chart").replace(/[^\p{L}\p{N}]+/gu, "-");
+      const filename = (this.value.title || value.words?.chart || "").replace(/[^\p{L}\p{N}]+/gu, "-");
       window.Plotly.downloadImage({ data: this.drawn.data, layout }, { format: "png", scale: 2, filename });
     }
 

@@ -147,7 +147,7 @@
       if (number === null) span.classList.add("is-dropped");
       span.tabIndex = -1;
       span.setAttribute("role", "option");
-      span.setAttribute("aria-label", `${visible(entry[1]) || this.race.words.no_text}, ${entry[2]}`);
+      span.setAttribute("aria-label", `${visible(entry[1]) || this.race.words.no_text}, ${this.race.fateName(entry[2])}`);
       span.sporkToken = { entry, round, number, lane: this };
       return span;
     }
@@ -157,7 +157,7 @@
       if (event.reason === "eos" && this.lastToken?.classList.contains("is-empty")) {
         this.endToken = this.lastToken;
         this.endToken.classList.add("is-end");
-        const fate = this.endToken.sporkToken.entry[2];
+        const fate = this.race.fateName(this.endToken.sporkToken.entry[2]);
         this.endToken.setAttribute("aria-label", `${this.race.words.end_of_text}, ${fate}`);
       }
       if (event.tail) nodes.append(make("span", "tail", event.tail));
@@ -243,7 +243,7 @@
     fill({ entry, round, number, lane }) {
       const words = this.race.words;
       const [id, text, fate, target, draft, confidence, margin, source] = entry;
-      const look = this.race.fates[fate] || { glyph: "", words: fate };
+      const look = this.race.fates[fate] || { glyph: "", name: fate, words: fate };
       this.element.setAttribute("aria-label", words.card);
       const title = make("p", "card-token");
       const unwritten = this.span === lane.endToken ? words.end_of_text : words.no_text;
@@ -354,12 +354,17 @@
       this.grid.style.minHeight = on ? `${this.grid.offsetHeight}px` : "";
     }
 
+    fateName(fate) {
+      return this.fates[fate]?.name || fate;
+    }
+
     begin(head) {
       this.hold(true);
       this.head = head;
       this.words = head.words;
       this.fates = head.fates;
       this.sources = head.sources;
+      this.root.setAttribute("aria-label", this.words.race);
       this.lanes = head.lanes.map((lane, place) => new Lane(lane, place, this));
       this.grid.replaceChildren(...this.lanes.map((lane) => lane.element));
       this.grid.style.setProperty("--lanes", this.lanes.length);
@@ -402,7 +407,7 @@
       Object.entries(this.fates).forEach(([fate, look]) => {
         const item = make("li");
         item.title = look.words;
-        const sample = make("span", `token fate-${fate} is-first is-last`, fate);
+        const sample = make("span", `token fate-${fate} is-first is-last`, look.name);
         if (fate === "rejected" || fate === "cut") {
           item.classList.add("legend-dropped");
           sample.classList.add("is-dropped");

@@ -6,13 +6,13 @@ const make = (tag, className, text) => {
   if (text !== undefined) node.textContent = text;
   return node;
 };
-const mark = ([text, fate, glyph]) => {
+const mark = ([text, fate, glyph, name]) => {
   const node = make("mark", "rt-mark rt-" + fate);
   const [, space, rest] = text.match(/^(\s*)([^]*)$/);
   const cue = make("span", "rt-glyph", glyph);
   cue.setAttribute("aria-hidden", "true");
-  node.append(space, cue, rest, make("span", "rt-hidden", ` (${fate}) `));
-  node.title = fate;
+  node.append(space, cue, rest, make("span", "rt-hidden", ` (${name}) `));
+  node.title = name;
   return node;
 };
 const draw = () => {
@@ -27,7 +27,7 @@ const draw = () => {
   text.append(make("span", "rt-before", value.before || ""), ...(value.marks || []).map(mark));
   text.tabIndex = 0; // it scrolls, so the keyboard must reach it
   text.setAttribute("role", "group");
-  text.setAttribute("aria-label", "The text so far, this round's tokens marked");
+  text.setAttribute("aria-label", value.about || "");
   text.hidden = !(value.before || value.marks?.length);
   const verdict = make("p", "rt-verdict", value.verdict || "");
   verdict.setAttribute("aria-live", "polite");

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from spork_demo.language import later
 from spork_demo.settings import Settings
 from spork_demo.trace import LaneEvent, Race
 
@@ -75,7 +76,7 @@ class DeferredHost:
     def __init__(self, build: Callable[[], Host]) -> None:
         self._build = build
         self._host: Host | None = None
-        self._status = Status("Starting the decoding engine.")
+        self._status = Status(later("Starting the decoding engine."))
 
     def start(self) -> None:
         """Build in the background and return at once."""
@@ -99,4 +100,6 @@ class DeferredHost:
             self._host = self._build()
         except Exception:
             logger.exception("the decoding engine could not be started")
-            self._status = Status("The decoding engine could not be started here.", failed=True)
+            self._status = Status(
+                later("The decoding engine could not be started here."), failed=True
+            )

@@ -24,18 +24,49 @@ CATALOGUE = Path(__file__).parent / "catalogue"
 _current: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
-def say(text: str, **values: Any) -> str:
+class Filled(str):
+    """A finished English sentence that remembers what it was made of."""
+
+    template: str
+    values: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self  # so that str(error) still knows
+
+
+def say(text: str, /, **values: Any) -> str:
     """`text`, an English sentence, in the current language, its places filled in.
 
     A sentence the catalogue lacks stays English; a test keeps that from happening.
     """
+    if isinstance(text, Filled):
+        text, values = text.template, text.values
     told = text if current() == ENGLISH else _translated(text, current())
-    return told.format(**values) if values else told
+    if not values:
+        return told
+    return told.format(**{n: say(v) if isinstance(v, Filled) else v for n, v in values.items()})
 
 
-def later(text: str) -> str:
-    """Marks an English sentence of a table that is translated when it is shown, with `say`."""
-    return text
+def later(text: str, /, **values: Any) -> str:
+    """Marks an English sentence that is translated when it is shown, with `say`.
+
+    For tables, and with `values` for what is said where nobody knows yet who will read it.
+    """
+    if not values:
+        return text
+    filled = Filled(text.format(**values))
+    filled.template, filled.values = text, values
+    return filled
+
+
+def known(text: str) -> str:
+    """`text` in the current language if it is a sentence of ours, else as it is.
+
+    For titles and names that may be ours or a stranger's.
+    """
+    if isinstance(text, Filled):
+        return say(text)
+    return text if current() == ENGLISH else catalogue(current()).get(text, text)
 
 
 def current() -> str:
@@ -95,5 +126,10 @@ def catalogue(language: str) -> dict[str, str]:
 def _translated(text: str, language: str) -> str:
     told = catalogue(language).get(text)
     if told is None:
-        logger.warning("nothing in %s for %r", language, text)
+        missing(text, language)
     return text if told is None else told
+
+
+def missing(text: str, language: str) -> None:
+    """What happens where a sentence has no translation. Tests replace it."""
+    logger.warning("nothing in %s for %r", language, text)

@@ -7,6 +7,7 @@ about the same time of their own and what is seen is a race. No model is needed 
 import logging
 from collections.abc import Iterator, Sequence
 
+from spork_demo.language import later
 from spork_demo.trace import Event, Finished, LaneEvent, Round, Started
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ def _next_event(lane: Iterator[Event]) -> Event:
     try:
         return next(lane)
     except StopIteration:
-        return Finished("failed", message="The lane ended without saying why.")
+        return Finished("failed", message=later("The lane ended without saying why."))
     except Exception as error:
         logger.exception("a lane failed inside a round")
         return Finished("failed", message=failure_sentence(error))
@@ -46,8 +47,8 @@ def failure_sentence(error: Exception) -> str:
     """What a visitor is told of an exception: its kind, never its text."""
     said = str(error).lower()
     if isinstance(error, MemoryError) or "out of memory" in said or "allocate memory" in said:
-        return "The device ran out of memory; try fewer forks or fewer new tokens."
-    return "This lane met an unexpected error and stopped; its text so far is kept."
+        return later("The device ran out of memory; try fewer forks or fewer new tokens.")
+    return later("This lane met an unexpected error and stopped; its text so far is kept.")
 
 
 def _seconds(event: Event) -> float:

@@ -8,6 +8,7 @@ import torch
 
 from spork_demo.engine import Engine, device_name, empty_race, run_lanes
 from spork_demo.host import PairInfo, RunRefusedError, Status
+from spork_demo.language import later, say
 from spork_demo.models.native import kernels
 from spork_demo.models.pair import load_pair
 from spork_demo.models.progress import ModelUnavailable, Progress
@@ -33,7 +34,7 @@ class LocalHost:
         self._limits = spacefile.limits
         self._specs = {spec.name: spec for spec in spacefile.pairs if _runs_here(spec)}
         self._engines: dict[str, Engine] = {}
-        self._status = Status("The model has not been asked for yet.")
+        self._status = Status(later("The model has not been asked for yet."))
         self._device = threading.Lock()
 
     def start(self) -> None:
@@ -56,9 +57,11 @@ class LocalHost:
             raise RunRefusedError(self._status.message)
         spec = self._specs.get(pair or next(iter(self._engines)))
         if spec is None:
-            raise RunRefusedError("That model pair is not one this machine runs.")
+            raise RunRefusedError(say("That model pair is not one this machine runs."))
         if not self._device.acquire(timeout=2 * self._limits.seconds_per_run):
-            raise RunRefusedError("The device is busy with another run; try again in a moment.")
+            raise RunRefusedError(
+                say("The device is busy with another run; try again in a moment.")
+            )
         try:
             engine = self._engine(spec)
             try:
@@ -82,14 +85,18 @@ class LocalHost:
 
     def _load_default(self) -> None:
         if not self._specs:
-            self._status = Status("No model pair of the Spacefile fits this machine.", failed=True)
+            self._status = Status(
+                later("No model pair of the Spacefile fits this machine."), failed=True
+            )
             return
         spec = next(iter(self._specs.values()))
         try:
             engine = Engine(load_pair(spec, report=self._report))
-            self._report(Progress("load", 0, 0, "Warming up."))
+            self._report(Progress("load", 0, 0, later("Warming up.")))
             engine.warm_up()
-            self._report(Progress("load", 0, 0, "Measuring what a call costs on this machine."))
+            self._report(
+                Progress("load", 0, 0, later("Measuring what a call costs on this machine."))
+            )
             engine.costs.near(USUAL_CONTEXT)
         except ModelUnavailable as error:
             self._status = Status(str(error), failed=True)
@@ -123,13 +130,23 @@ def _info(spec: PairSpec, engine: Engine | None) -> PairInfo:
 def _ready(engine: Engine) -> str:
     """What is loaded, on what, and whether it could be faster."""
     pair = engine.pair
-    text = f"{pair.name} is ready ({device_name(pair.device)}, {pair.dtype}): lanes run live."
-    if pair.device.startswith("cuda") and pair.kernels != "compiled":
-        text += " Slower than it could be: the calls of this model could not be recorded."
-    if pair.device == "cpu" and pair.kernels != "compiled":
-        why = "there is no C++ compiler" if kernels() is None else "they do not serve this model"
-        text += f" Slower than it could be: compiled kernels are not used, because {why}."
-    return text
+    ready = later(
+        "{name} is ready ({device}, {dtype}): lanes run live.",
+        name=pair.name,
+        device=device_name(pair.device),
+        dtype=pair.dtype,
+    )
+    if pair.kernels == "compiled":
+        return ready
+    if pair.device.startswith("cuda"):
+        why = later("the calls of this model could not be recorded.")
+    elif pair.device != "cpu":
+        return ready
+    elif kernels() is None:
+        why = later("compiled kernels are not used, because there is no C++ compiler.")
+    else:
+        why = later("compiled kernels are not used, because they do not serve this model.")
+    return later("{ready} Slower than it could be: {why}", ready=ready, why=why)
 
 
 def _runs_here(spec: PairSpec) -> bool:

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spork_demo.knob_words import MEANINGS
+from spork_demo.language import say
+
 METHODS = ("greedy", "speculative", "spork", "dspark")
 RULES = ("exact", "article")
 DRAFTERS = (
@@ -58,36 +61,27 @@ class Knob:
 
 
 KNOBS = {
-    knob.name: knob
-    for knob in (
-        Knob("fork_width", "K", 4, 1, 16, 1, "children per node: how many forks a round opens"),
-        Knob("fork_depth", "M", 5, 0, 12, 1, "tokens each fork goes on after its first one"),
-        Knob("node_budget", "nodes", 24, 1, FORK_NODE_LIMIT, 1, "most drafted tokens in a tree"),
-        Knob("draft_length", "γ", 4, 1, 16, 1, "tokens drafted in a chain"),
-        Knob("accept_threshold", "τ", 0.7, 0.0, 1.0, 0.01, "score a fork needs to be kept whole"),
-        Knob("min_threshold", "min", 0.1, 0.0, 1.0, 0.01, "threshold when the draft is certain"),
-        Knob("max_threshold", "max", 0.5, 0.0, 1.0, 0.01, "threshold when the draft is unsure"),
-        Knob("verifier_layers", "N", 28, 1, 200, 1, "layers used by early exit and early layers"),
-        Knob("temperature", "T", 0.0, 0.0, 2.0, 0.05, "0 takes the most probable token"),
-        Knob("top_p", "top-p", 1.0, 0.01, 1.0, 0.01, "keep the smallest set of this probability"),
-        Knob("top_k", "top-k", 0, 0, 1000, 1, "keep the k most probable tokens; 0 is off"),
-        Knob("seed", "seed", 0, 0, SEED_LIMIT, 1, "same seed and settings, same tokens"),
-        Knob("max_new_tokens", "new tokens", 96, 1, 4096, 1, "most tokens a run may add"),
-        Knob(
-            "confidence_threshold",
-            "c",
-            0.5,
-            0.0,
-            1.0,
-            0.01,
-            "confidence a draft must have to be sent",
-        ),
-        Knob(
-            "wanted_acceptance", "α", 0.7, 0.0, 1.0, 0.05, "share of rounds automatic τ lets pass"
-        ),
-        Knob("ngram_order", "n", 5, 2, 8, 1, "longest n-gram the n-gram drafter looks up"),
+    row[0]: Knob(*row, MEANINGS[row[0]])
+    for row in (
+        ("fork_width", "K", 4, 1, 16, 1),
+        ("fork_depth", "M", 5, 0, 12, 1),
+        ("node_budget", "nodes", 24, 1, FORK_NODE_LIMIT, 1),
+        ("draft_length", "γ", 4, 1, 16, 1),
+        ("accept_threshold", "τ", 0.7, 0.0, 1.0, 0.01),
+        ("min_threshold", "min", 0.1, 0.0, 1.0, 0.01),
+        ("max_threshold", "max", 0.5, 0.0, 1.0, 0.01),
+        ("verifier_layers", "N", 28, 1, 200, 1),
+        ("temperature", "T", 0.0, 0.0, 2.0, 0.05),
+        ("top_p", "top-p", 1.0, 0.01, 1.0, 0.01),
+        ("top_k", "top-k", 0, 0, 1000, 1),
+        ("seed", "seed", 0, 0, SEED_LIMIT, 1),
+        ("max_new_tokens", "new tokens", 96, 1, 4096, 1),
+        ("confidence_threshold", "c", 0.5, 0.0, 1.0, 0.01),
+        ("wanted_acceptance", "α", 0.7, 0.0, 1.0, 0.05),
+        ("ngram_order", "n", 5, 2, 8, 1),
     )
 }
+"""name, symbol, default, low, high, step."""
 
 CHOICES = {
     "method": METHODS,
@@ -149,29 +143,42 @@ class Settings:
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise SettingsError(f"{name} must be one of {', '.join(allowed)}.")
+                raise SettingsError(
+                    say("{name} must be one of {choices}.", name=name, choices=", ".join(allowed))
+                )
         for knob in KNOBS.values():
             object.__setattr__(self, knob.name, checked_number(knob, getattr(self, knob.name)))
         self._check_together()
 
     def _check_together(self) -> None:
         if self.min_threshold > self.max_threshold:
-            raise SettingsError("min_threshold must not be above max_threshold.")
+            raise SettingsError(say("min_threshold must not be above max_threshold."))
         if self.fork_shape != "tree" and self.plain_nodes > FORK_NODE_LIMIT:
             raise SettingsError(
-                f"fork_width {self.fork_width} and fork_depth {self.fork_depth} ask for "
-                f"{self.plain_nodes} fork tokens a round; the limit is {FORK_NODE_LIMIT}."
+                say(
+                    "fork_width {width} and fork_depth {depth} ask for {nodes} fork "
+                    "tokens a round; the limit is {limit}.",
+                    width=self.fork_width,
+                    depth=self.fork_depth,
+                    nodes=self.plain_nodes,
+                    limit=FORK_NODE_LIMIT,
+                )
             )
         if self.method != "spork":
             return
         if self.rules == "exact" and self.judge not in ("auto", "target"):
             raise SettingsError(
-                "Under exact rules only the target may judge; choose judge target or rules article."
+                say(
+                    "Under exact rules only the target may judge; choose judge target or rules "
+                    "article."
+                )
             )
         if self.rules == "article" and self.judge == "target":
             raise SettingsError(
-                "Under article rules a score judges; choose early_layers, draft_model or "
-                "first_token, or rules exact."
+                say(
+                    "Under article rules a score judges; choose early_layers, draft_model or "
+                    "first_token, or rules exact."
+                )
             )
 
     @property
@@ -202,7 +209,9 @@ class Settings:
         """Build from untrusted names and values; unknown names are refused."""
         unknown = sorted(set(values) - set(cls.__slots__))
         if unknown:
-            raise SettingsError(f"There is no setting called {str(unknown[0])[:40]!r}.")
+            raise SettingsError(
+                say("There is no setting called {name}.", name=repr(str(unknown[0])[:40]))
+            )
         return cls(**values)
 
 
@@ -212,13 +221,15 @@ def checked_number(knob: Knob, value: Any) -> int | float:
     Booleans, strings, NaN and infinities are refused: sliders and the API let them through.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SettingsError(f"{knob.name} must be a number.")
+        raise SettingsError(say("{name} must be a number.", name=knob.name))
     if isinstance(value, float) and not math.isfinite(value):
-        raise SettingsError(f"{knob.name} must be a finite number.")
+        raise SettingsError(say("{name} must be a finite number.", name=knob.name))
     if knob.whole and value != int(value):
-        raise SettingsError(f"{knob.name} must be a whole number.")
+        raise SettingsError(say("{name} must be a whole number.", name=knob.name))
     if not knob.low <= value <= knob.high:
-        raise SettingsError(f"{knob.name} must be between {knob.low:g} and {knob.high:g}.")
+        low, high = f"{knob.low:g}", f"{knob.high:g}"
+        told = say("{name} must be between {low} and {high}.", name=knob.name, low=low, high=high)
+        raise SettingsError(told)
     return int(value) if knob.whole else float(value)
 
 
@@ -244,14 +255,18 @@ def resolve(
     if judge == "auto":
         judge = "target" if settings.rules == "exact" else "early_layers"
     if not has_draft_model and "draft_model" in (drafter, judge) and settings.method != "greedy":
-        raise SettingsError("This model pair has no draft model; choose another drafter or judge.")
+        raise SettingsError(
+            say("This model pair has no draft model; choose another drafter or judge.")
+        )
     if drafter == "dspark" and not has_dspark and settings.method != "greedy":
-        raise SettingsError("This model pair has no DSpark drafter; choose another drafter.")
+        raise SettingsError(say("This model pair has no DSpark drafter; choose another drafter."))
     uses_layers = settings.method != "greedy" and (
         drafter == "early_exit" or (settings.method == "spork" and judge == "early_layers")
     )
     if uses_layers and layers is not None and settings.verifier_layers > layers:
-        raise SettingsError(f"verifier_layers must be between 1 and {layers} for this model.")
+        raise SettingsError(
+            say("verifier_layers must be between 1 and {layers} for this model.", layers=layers)
+        )
     return dataclasses.replace(settings, drafter=drafter, judge=judge)
 
 
@@ -262,13 +277,18 @@ def _resolve_drafter(
     if settings.method == "dspark" and settings.rules == "exact":
         if not has_dspark:
             raise SettingsError(
-                "Exact DSpark needs its own trained drafter, which this model pair does not have; "
-                "choose rules article, or spork or speculative with rules exact."
+                say(
+                    "Exact DSpark needs its own trained drafter, which this model pair does not "
+                    "have; "
+                    "choose rules article, or spork or speculative with rules exact."
+                )
             )
         if settings.drafter not in ("auto", "dspark", "merged"):
             raise SettingsError(
-                "Exact DSpark drafts with its own drafter; choose drafter dspark or merged, or "
-                "method speculative for another one."
+                say(
+                    "Exact DSpark drafts with its own drafter; choose drafter dspark or merged, or "
+                    "method speculative for another one."
+                )
             )
         return own if settings.drafter == "auto" else settings.drafter
     if settings.drafter != "auto":

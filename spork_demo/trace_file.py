@@ -8,6 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from spork_demo.language import say
 from spork_demo.settings import KNOBS, SCHEDULES, SettingsError
 from spork_demo.trace import VERSION, Node, Race, Round, Scheduling, Token
 
@@ -35,18 +36,23 @@ def dumps(race: Race) -> str:
 def loads(text: str | bytes) -> Race:
     """Read a race. Raises TraceError on anything but a well-formed trace of this version."""
     if len(text) > BYTE_LIMIT:
-        raise TraceError(f"The file is larger than {BYTE_LIMIT // 1_000_000} MB.")
+        raise TraceError(say("The file is larger than {limit} MB.", limit=BYTE_LIMIT // 1_000_000))
     try:
         data = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise TraceError("The file is not valid JSON.") from error
+        raise TraceError(say("The file is not valid JSON.")) from error
     if not isinstance(data, dict) or "lanes" not in data:
-        raise TraceError("The file is not a spork_demo race.")
+        raise TraceError(say("The file is not a spork_demo race."))
     if data.get("version") != VERSION:
-        raise TraceError(f"The file is not of trace version {VERSION}, which this page reads.")
+        raise TraceError(
+            say(
+                "The file is not of trace version {version}, which this page reads.",
+                version=VERSION,
+            )
+        )
     race = _read(Race, data, "race")
     if not 1 <= len(race.lanes) <= LANE_LIMIT:
-        raise TraceError(f"A race has 1 to {LANE_LIMIT} lanes.")
+        raise TraceError(say("A race has 1 to {limit} lanes.", limit=LANE_LIMIT))
     for lane in race.lanes:
         for index, round_ in enumerate(lane.rounds):
             _check_round(round_, index)
@@ -75,12 +81,18 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         return _read_record(kind, value, where)
     if origin is tuple:
         if not isinstance(value, list) or len(value) > LIST_LIMIT:
-            raise TraceError(f"{where} must be a list of at most {LIST_LIMIT} entries.")
+            raise TraceError(
+                say(
+                    "{where} must be a list of at most {limit} entries.",
+                    where=where,
+                    limit=LIST_LIMIT,
+                )
+            )
         item = typing.get_args(kind)[0]
         return tuple(_read(item, entry, where) for entry in value)
     if origin is typing.Literal:
         if not isinstance(value, str) or value not in typing.get_args(kind):
-            raise TraceError(f"{where} has a value this page does not know.")
+            raise TraceError(say("{where} has a value this page does not know.", where=where))
         return value
     if origin in (typing.Union, types.UnionType):
         if value is None:
@@ -91,33 +103,41 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 def _read_record(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
-        raise TraceError(f"{where} must be an object.")
+        raise TraceError(say("{where} must be an object.", where=where))
     hints = typing.get_type_hints(kind)
     unknown = set(value) - set(hints)
     if unknown:
-        raise TraceError(f"{where} has a field this page does not know.")
+        raise TraceError(say("{where} has a field this page does not know.", where=where))
     fields = {name: _read(hints[name], entry, name) for name, entry in value.items()}
     try:
         return kind(**fields)
     except SettingsError as error:
-        raise TraceError(f"The settings in the file are not valid: {error}") from error
+        raise TraceError(
+            say("The settings in the file are not valid: {error}", error=error)
+        ) from error
     except TypeError as error:
-        raise TraceError(f"{where} lacks a field.") from error
+        raise TraceError(say("{where} lacks a field.", where=where)) from error
 
 
 def _read_plain(kind: type, value: Any, where: str) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = _as_float(value, where)
     if type(value) is not kind:
-        raise TraceError(f"{where} must be of type {kind.__name__}.")
+        raise TraceError(say("{where} must be of type {kind}.", where=where, kind=kind.__name__))
     if kind is str and len(value) > TEXT_LIMIT:
-        raise TraceError(f"{where} is longer than {TEXT_LIMIT} characters.")
+        raise TraceError(
+            say(
+                "{where} is longer than {limit} characters.",
+                where=where,
+                limit=TEXT_LIMIT,
+            )
+        )
     if kind is str and not _encodable(value):
-        raise TraceError(f"{where} holds characters that no text can have.")
+        raise TraceError(say("{where} holds characters that no text can have.", where=where))
     if kind is float and not math.isfinite(value):
-        raise TraceError(f"{where} must be a finite number.")
+        raise TraceError(say("{where} must be a finite number.", where=where))
     if kind is int and abs(value) > 2**63:
-        raise TraceError(f"{where} is too large a number.")
+        raise TraceError(say("{where} is too large a number.", where=where))
     return value
 
 
@@ -133,26 +153,26 @@ def _as_float(value: int, where: str) -> float:
     try:
         return float(value)
     except OverflowError as error:
-        raise TraceError(f"{where} is too large a number.") from error
+        raise TraceError(say("{where} is too large a number.", where=where)) from error
 
 
 def _check_round(round_: Round, index: int) -> None:
     """What the drawing code relies on: order, parents before children, counts that fit."""
     if round_.index != index:
-        raise TraceError("The rounds of a lane must be numbered 0, 1, 2, ...")
+        raise TraceError(say("The rounds of a lane must be numbered 0, 1, 2, ..."))
     if any(not -1 <= node.parent < place for place, node in enumerate(round_.nodes)):
-        raise TraceError("A drafted token must come after its parent.")
+        raise TraceError(say("A drafted token must come after its parent."))
     if not 0 <= round_.accepted <= round_.scheduled <= len(round_.nodes):
-        raise TraceError("The counts of a round do not fit its drafted tokens.")
+        raise TraceError(say("The counts of a round do not fit its drafted tokens."))
     if any(not 0 <= score.leaf < len(round_.nodes) for score in round_.scores):
-        raise TraceError("A fork's score names a drafted token that is not there.")
+        raise TraceError(say("A fork's score names a drafted token that is not there."))
     spans = (round_.seconds, round_.draft_seconds, round_.judge_seconds, round_.commit_seconds)
     if min(spans) < 0:
-        raise TraceError("Seconds cannot be negative.")
+        raise TraceError(say("Seconds cannot be negative."))
     if round_.change and not (1 <= round_.change.width <= KNOBS["fork_width"].high):
-        raise TraceError("A round changed the width of its forks to one that cannot be.")
+        raise TraceError(say("A round changed the width of its forks to one that cannot be."))
     if round_.change and not (0 <= round_.change.depth <= DEEPEST):
-        raise TraceError("A round changed the depth of its forks to one that cannot be.")
+        raise TraceError(say("A round changed the depth of its forks to one that cannot be."))
     _check_shares(round_)
     if round_.scheduling is not None:
         _check_scheduling(round_, round_.scheduling)
@@ -164,7 +184,7 @@ def _check_shares(round_: Round) -> None:
     shares += [node.raw_confidence for node in round_.nodes]
     shares += [node.threshold for node in round_.nodes]
     if any(share is not None and not 0 <= share <= 1 + ROUNDING for share in shares):
-        raise TraceError("A probability, confidence or threshold must be between 0 and 1.")
+        raise TraceError(say("A probability, confidence or threshold must be between 0 and 1."))
 
 
 def _shares(item: Node | Token) -> tuple[float | None, ...]:
@@ -174,13 +194,13 @@ def _shares(item: Node | Token) -> tuple[float | None, ...]:
 def _check_scheduling(round_: Round, why: Scheduling) -> None:
     """One survival a draft, and the throughputs of the lengths that were considered."""
     if why.rule not in SCHEDULES:
-        raise TraceError("A round was scheduled by a rule this page does not know.")
+        raise TraceError(say("A round was scheduled by a rule this page does not know."))
     shares = (*why.survivals, *(() if why.threshold is None else (why.threshold,)))
     if any(not 0 <= share <= 1 + ROUNDING for share in shares):
-        raise TraceError("A survival or threshold must be between 0 and 1.")
+        raise TraceError(say("A survival or threshold must be between 0 and 1."))
     measured = (*why.throughputs, *why.hopes, *why.call_seconds, why.draft_seconds or 0.0)
     if min(measured) < 0:
-        raise TraceError("Throughputs and seconds of a schedule cannot be negative.")
+        raise TraceError(say("Throughputs and seconds of a schedule cannot be negative."))
     considered = len(why.throughputs)
     fits = len(why.survivals) == len(round_.nodes)
     fits = fits and all(node.confidence is not None for node in round_.nodes)
@@ -191,4 +211,6 @@ def _check_scheduling(round_: Round, why: Scheduling) -> None:
         fits = fits and len(why.hopes) == considered - 1 <= len(round_.nodes)
         fits = fits and considered <= len(why.call_seconds) and why.draft_seconds is not None
     if not fits:
-        raise TraceError("The numbers of a schedule do not fit the drafted tokens of its round.")
+        raise TraceError(
+            say("The numbers of a schedule do not fit the drafted tokens of its round.")
+        )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from spork_demo import language
 from spork_demo.decoding.cost_table import CostTable
 from spork_demo.engine import Engine
 from spork_demo.models.embedded import prepare
@@ -12,6 +13,16 @@ from spork_demo.models.pair import load_pair
 from spork_demo.spacefile import ModelRef, PairSpec
 
 torch.set_num_threads(1)  # tiny models: handing work between threads costs more than it saves
+
+
+def refuse_untranslated(text: str, code: str) -> None:
+    raise AssertionError(f"nothing in {code} for {text!r}")
+
+
+@pytest.fixture(autouse=True)
+def every_sentence_translated(monkeypatch) -> None:
+    """A sentence without a translation is an error in a test, where the product only logs it."""
+    monkeypatch.setattr(language, "missing", refuse_untranslated)
 
 
 @pytest.fixture(autouse=True)

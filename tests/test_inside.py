@@ -70,7 +70,7 @@ def test_a_slow_lane_gets_its_reasons_under_the_cost_chart():
 def test_the_text_so_far_stops_at_the_round_and_marks_its_tokens():
     value = json.loads(inside.shown(RACE, 0, 2)[TOLD])
     assert value["before"] == " the quick"
-    assert value["marks"] == [[" brown", "plain", "■"]]
+    assert value["marks"] == [[" brown", "plain", "■", "plain"]]
 
 
 def test_a_chain_shows_what_it_drafted_in_vain_and_a_tree_does_not():

@@ -37,7 +37,7 @@ def test_exact_dspark_comes_back_once_a_pair_with_its_drafter_is_there():
 def test_without_a_drafter_the_article_rules_stay_and_say_why():
     (rules, preset, note) = lanes(host_news(FakeHost(state=READY), PRESETS, *PICKS), 4)[1]
     assert (rules["value"], note) == ("article", words.DSPARK_NOTE)
-    assert "DSpark as in the article" in preset["choices"]
+    assert ("DSpark as in the article",) * 2 in preset["choices"]
 
 
 def test_what_the_visitor_chose_while_it_loaded_is_kept():

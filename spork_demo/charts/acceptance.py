@@ -2,12 +2,23 @@
 
 import plotly.graph_objects as go
 
-from spork_demo.charts.figure import empty_figure, lane_name, literal, new_figure, number, patterned
+from spork_demo.charts.figure import (
+    clauses,
+    counted,
+    empty_figure,
+    lane_name,
+    listed,
+    literal,
+    new_figure,
+    number,
+    patterned,
+)
 from spork_demo.charts.palette import INK, lane_look
+from spork_demo.language import later, say
 from spork_demo.metrics import Metrics, measure
 from spork_demo.trace import Race, Trace
 
-NOTHING = "No lane has drafted tokens yet, so there is no acceptance to show."
+NOTHING = later("No lane has drafted tokens yet, so there is no acceptance to show.")
 GROUP = 0.8
 
 
@@ -17,7 +28,7 @@ def acceptance_chart(race: Race) -> go.Figure:
     """
     lanes = _drafting_lanes(race)
     if not lanes:
-        return empty_figure(NOTHING)
+        return empty_figure(say(NOTHING))
     figure = new_figure(320, top=42)
     width = GROUP / len(lanes)
     for place, (index, lane, metrics) in enumerate(lanes):
@@ -26,17 +37,20 @@ def acceptance_chart(race: Race) -> go.Figure:
         _add_markers(figure, index, metrics, offset)
     deepest = max(len(metrics.conditional_acceptance) for _, _, metrics in lanes)
     figure.add_scatter(
-        x=[None], y=[None], mode="markers", name="conditional acceptance",
+        x=[None], y=[None], mode="markers", name=say("conditional acceptance"),
         marker={"symbol": "diamond-open", "size": 9, "color": INK.light,
                 "line": {"width": 2}},
     )  # fmt: skip
     figure.update_layout(barmode="overlay")
     figure.update_xaxes(
-        title_text="drafted token k", tickmode="linear", tick0=1, dtick=1,
+        title_text=say("drafted token k"), tickmode="linear", tick0=1, dtick=1,
         range=[0.5, max(deepest, 3) + 0.5], showgrid=False, zeroline=False,
     )  # fmt: skip
     figure.update_yaxes(
-        title_text="share of rounds", range=[0, 106], tickvals=[0, 25, 50, 75, 100], ticksuffix=" %"
+        title_text=say("share of rounds"),
+        range=[0, 106],
+        tickvals=[0, 25, 50, 75, 100],
+        ticksuffix=" %",
     )
     return figure
 
@@ -54,7 +68,8 @@ def _add_bars(
         marker=patterned(look.hue.light, look.pattern),
         hoverinfo="text",
         hovertext=[
-            f"{literal(lane_name(lane))}<br>first {k + 1} kept in {share:.0%} of all rounds"
+            f"{literal(lane_name(lane))}<br>"
+            + say("first {k} kept in {share} of all rounds", k=k + 1, share=f"{share:.0%}")
             for k, share in enumerate(shares)
         ],
     )
@@ -77,7 +92,8 @@ def _add_markers(figure: go.Figure, index: int, metrics: Metrics, offset: float)
         cliponaxis=False,
         hoverinfo="text",
         hovertext=[
-            f"token {k + 1}: kept in {share:.0%} of rounds that got here" for k, share in points
+            say("token {k}: kept in {share} of rounds that got here", k=k + 1, share=f"{share:.0%}")
+            for k, share in points
         ],
         showlegend=False,
     )
@@ -87,12 +103,16 @@ def acceptance_alt(race: Race) -> str:
     """The acceptance chart in words."""
     parts = []
     for _, lane, metrics in _drafting_lanes(race):
-        shares = ", ".join(f"{share:.0%}" for share in metrics.prefix_survival[:8]) or "0 %"
-        parts.append(f"{lane_name(lane)}: {shares} ({metrics.rounds} rounds)")
+        shares = listed(f"{share:.0%}" for share in metrics.prefix_survival[:8]) or "0 %"
+        rounds = counted(metrics.rounds, "round")
+        parts.append(
+            say("{lane}: {shares} ({rounds})", lane=lane_name(lane), shares=shares, rounds=rounds)
+        )
     if not parts:
-        return NOTHING
-    return (
-        "Share of all rounds that kept the first 1, 2, … drafted tokens. " + "; ".join(parts) + "."
+        return say(NOTHING)
+    return say(
+        "Share of all rounds that kept the first 1, 2, … drafted tokens. {lanes}.",
+        lanes=clauses(parts),
     )
 
 
@@ -103,7 +123,7 @@ def acceptance_caption(race: Race) -> str:
     ]
     if not parts:
         return ""
-    return "Accepted length = 1 + the sum of the bars: " + "; ".join(parts) + "."
+    return say("Accepted length = 1 + the sum of the bars: {lanes}.", lanes=clauses(parts))
 
 
 def _identity(metrics: Metrics) -> str:
@@ -114,7 +134,13 @@ def _identity(metrics: Metrics) -> str:
     total = f"/ {rounds} = {number(metrics.accepted_length)}"
     if own == rounds:
         return f"1 + ({bars or 0}) {total}"
-    return f"({own} + {bars or 0}) {total}, as the target added a token in {own} of {rounds} rounds"
+    return say(
+        "({own} + {bars}) {total}, as the target added a token in {own} of {rounds} rounds",
+        own=own,
+        bars=bars or 0,
+        total=total,
+        rounds=rounds,
+    )
 
 
 def _drafting_lanes(race: Race) -> list[tuple[int, Trace, Metrics]]:

@@ -3,20 +3,24 @@
 import plotly.graph_objects as go
 
 from spork_demo.charts.figure import (
+    clauses,
     counted,
     empty_figure,
     lane_name,
+    listed,
     literal,
     milliseconds,
     new_figure,
     number,
+    paragraph,
     patterned,
 )
-from spork_demo.charts.palette import INK, MUTED, PHASES, lane_look
+from spork_demo.charts.palette import INK, MUTED, PHASES, lane_look, phase_name
+from spork_demo.language import later, say
 from spork_demo.metrics import FEW_ROUNDS, Metrics, measure, speedups
 from spork_demo.trace import Race
 
-NOTHING = "No lane has committed a token yet."
+NOTHING = later("No lane has committed a token yet.")
 LANE_PIXELS = 52
 BAR = 0.5
 LABEL_PIXELS = 118
@@ -31,7 +35,7 @@ def speed_chart(race: Race) -> go.Figure:
     measured = [measure(lane) for lane in race.lanes]
     speeds = [metrics.tokens_per_second or 0.0 for metrics in measured]
     if not any(speeds):
-        return empty_figure(NOTHING)
+        return empty_figure(say(NOTHING))
     looks = [lane_look(index) for index in range(len(speeds))]
     figure = new_figure(_height(race), top=30, right=LABEL_PIXELS)
     figure.add_bar(
@@ -46,7 +50,7 @@ def speed_chart(race: Race) -> go.Figure:
     )
     _lane_axis(figure, race)
     figure.update_xaxes(
-        title_text="decode tokens per second", range=[0, max(speeds)], nticks=6, showgrid=False
+        title_text=say("decode tokens per second"), range=[0, max(speeds)], nticks=6, showgrid=False
     )
     labels = map(_speed_label, measured, speedups(race))
     for row, (lane, label) in enumerate(zip(race.lanes, labels, strict=True)):
@@ -64,13 +68,21 @@ def speed_alt(race: Race) -> str:
         metrics = measure(lane)
         if metrics.tokens_per_second is None:
             continue
-        text = f"{lane_name(lane)} {number(metrics.tokens_per_second, 1)} tokens/s"
-        if ratio is not None and lane is not race.baseline:
-            text += f", {ratio:.2f}× greedy" + (" (slower)" if ratio < 1 else "")
-        parts.append(text + (f" ({_few(metrics)})" if metrics.few_rounds else ""))
+        told = {"lane": lane_name(lane), "rate": number(metrics.tokens_per_second, 1)}
+        if ratio is None or lane is race.baseline:
+            text = say("{lane} {rate} tokens/s", **told)
+        elif ratio < 1:
+            text = say(
+                "{lane} {rate} tokens/s, {ratio}× greedy (slower)", **told, ratio=f"{ratio:.2f}"
+            )
+        else:
+            text = say("{lane} {rate} tokens/s, {ratio}× greedy", **told, ratio=f"{ratio:.2f}")
+        if metrics.few_rounds:
+            text = say("{told} ({aside})", told=text, aside=_few(metrics))
+        parts.append(text)
     if not parts:
-        return NOTHING
-    return "Decode speed: " + "; ".join(parts) + "."
+        return say(NOTHING)
+    return say("Decode speed: {lanes}.", lanes=clauses(parts))
 
 
 def phase_chart(race: Race) -> go.Figure:
@@ -78,7 +90,7 @@ def phase_chart(race: Race) -> go.Figure:
     measured = [measure(lane) for lane in race.lanes]
     costs = [_cost_per_token(metrics) for metrics in measured]
     if not any(cost for cost in costs):
-        return empty_figure(NOTHING)
+        return empty_figure(say(NOTHING))
     figure = new_figure(_height(race) + 12, top=38, right=70)
     totals = [sum(cost.values()) for cost in costs]
     for phase in DECODE_PHASES:
@@ -86,20 +98,30 @@ def phase_chart(race: Race) -> go.Figure:
         values = [cost.get(phase, 0.0) * 1000 for cost in costs]
         figure.add_bar(
             orientation="h",
-            name=phase,
+            name=phase_name(phase),
             x=[round(value, 3) for value in values],
             y=list(range(len(costs))),
             width=BAR,
             marker=patterned(look.hue.light, look.pattern),
             hoverinfo="text",
-            hovertext=[f"{phase}: {value:.2f} ms per committed token" for value in values],
+            hovertext=[
+                say(
+                    "{phase}: {value} ms per committed token",
+                    phase=phase_name(phase),
+                    value=f"{value:.2f}",
+                )
+                for value in values
+            ],
         )
     for row, (lane, total) in enumerate(zip(race.lanes, totals, strict=True)):
         _write_lane(figure, row, lane_name(lane), milliseconds(total or None))
     _lane_axis(figure, race)
     figure.update_layout(barmode="stack", legend_traceorder="normal")
     figure.update_xaxes(
-        title_text="ms per committed token", range=[0, max(totals) * 1000], nticks=6, showgrid=False
+        title_text=say("ms per committed token"),
+        range=[0, max(totals) * 1000],
+        nticks=6,
+        showgrid=False,
     )
     return figure
 
@@ -112,15 +134,23 @@ def phase_alt(race: Race) -> str:
         cost = _cost_per_token(metrics)
         if not cost:
             continue
-        split = ", ".join(
-            f"{phase} {milliseconds(cost[phase])}"
+        split = listed(
+            f"{phase_name(phase)} {milliseconds(cost[phase])}"
             for phase in DECODE_PHASES
             if cost[phase] >= 0.00005
         )
-        parts.append(f"{lane_name(lane)} {milliseconds(sum(cost.values()))} ({split})")
+        parts.append(
+            say(
+                "{lane} {span} ({split})",
+                lane=lane_name(lane),
+                span=milliseconds(sum(cost.values())),
+                split=split,
+            )
+        )
     if not parts:
-        return NOTHING
-    return "Time per committed token: " + "; ".join(parts) + ". " + prefill_sentence(race)
+        return say(NOTHING)
+    told = say("Time per committed token: {lanes}.", lanes=clauses(parts))
+    return paragraph([told, prefill_sentence(race)])
 
 
 def prefill_sentence(race: Race) -> str:
@@ -129,8 +159,9 @@ def prefill_sentence(race: Race) -> str:
     if not spans:
         return ""
     low, high = milliseconds(min(spans)), milliseconds(max(spans))
-    span = low if low == high else f"{low} to {high}"
-    return f"Prefill comes before and is not counted here: {span}."
+    if low == high:
+        return say("Prefill comes before and is not counted here: {span}.", span=low)
+    return say("Prefill comes before and is not counted here: {low} to {high}.", low=low, high=high)
 
 
 def _cost_per_token(metrics: Metrics) -> dict[str, float]:
@@ -169,15 +200,20 @@ def _write_lane(figure: go.Figure, row: int, name: str, result: str) -> None:
 
 def _speed_hover(metrics: Metrics) -> str:
     lines = [
-        f"{counted(metrics.committed, 'token')} in {metrics.decode_seconds:.2f} s",
-        f"{number(metrics.accepted_length)} tokens per round",
-        f"{number(metrics.target_calls_per_token)} target calls per token",
+        say(
+            "{tokens} in {seconds} s",
+            tokens=counted(metrics.committed, "token"),
+            seconds=f"{metrics.decode_seconds:.2f}",
+        ),
+        say("{count} tokens per round", count=number(metrics.accepted_length)),
+        say("{count} target calls per token", count=number(metrics.target_calls_per_token)),
     ]
     return "<br>".join([*lines, _few(metrics)] if metrics.few_rounds else lines)
 
 
 def _few(metrics: Metrics) -> str:
-    return f"only {counted(metrics.rounds, 'round')}, fewer than {FEW_ROUNDS}"
+    rounds = counted(metrics.rounds, "round")
+    return say("only {rounds}, fewer than {enough}", rounds=rounds, enough=FEW_ROUNDS)
 
 
 def _lane_axis(figure: go.Figure, race: Race) -> None:
@@ -205,7 +241,7 @@ def _baseline_line(figure: go.Figure, speed: float, lanes: int) -> None:
         y=1,
         yref="paper",
         yanchor="bottom",
-        text="greedy, 1×",
+        text=say("greedy, 1×"),
         showarrow=False,
         font={"color": MUTED.light, "size": 12},
     )

@@ -2,15 +2,31 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
 from spork_demo.charts.palette import GRID, INK, MUTED
+from spork_demo.language import known, later, say
 from spork_demo.trace import Trace
 
 ELLIPSIS = "…"
 WHITESPACE = {" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽", "\u3000": "□"}
 FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
+
+UNITS = {
+    "token": (later("{count} token"), later("{count} tokens")),
+    "drafted token": (later("{count} drafted token"), later("{count} drafted tokens")),
+    "draft": (later("{count} draft"), later("{count} drafts")),
+    "sent draft": (later("{count} sent draft"), later("{count} sent drafts")),
+    "fork": (later("{count} fork"), later("{count} forks")),
+    "round": (later("{count} round"), later("{count} rounds")),
+    "target call": (later("{count} target call"), later("{count} target calls")),
+}
+"""What is counted in sentences: one of it, and several."""
+
+OWN_LABEL = re.compile(r"(\d+) (Greedy|Speculative|SPORK|DSpark)(?: (exact|article))?(.*)")
+"""The labels lanes are given when they run, which are kept in English in their traces."""
 
 
 def new_figure(
@@ -131,8 +147,12 @@ def token_label(token: int, text: str, limit: int = 14) -> str:
 
 
 def lane_name(trace: Trace, limit: int = 28) -> str:
-    """A lane's label as given, else its method."""
-    return shortened(visible_line(trace.label), limit) or trace.settings.method
+    """A lane's label as given, our own words in the reader's language; else its method."""
+    told = known(trace.label)
+    if own := OWN_LABEL.fullmatch(trace.label):
+        place, method, rules, rest = own.groups()
+        told = " ".join(part for part in (place, known(method), known(rules or "")) if part) + rest
+    return shortened(visible_line(told), limit) or trace.settings.method
 
 
 def visible_line(text: str) -> str:
@@ -161,5 +181,21 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 token`, `2 tokens`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """`1 token`, `2 tokens`. noun: a key of UNITS."""
+    one, many = UNITS[noun]
+    return say(one if count == 1 else many, count=count)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """Short things one after another: `a, b, c`."""
+    return say(", ").join(parts)
+
+
+def clauses(parts: Iterable[str]) -> str:
+    """What may hold commas itself, one after another: `a; b; c`."""
+    return say("; ").join(parts)
+
+
+def paragraph(sentences: Iterable[str]) -> str:
+    """Whole sentences in a row, empty ones left out."""
+    return say(" ").join(sentence for sentence in sentences if sentence)

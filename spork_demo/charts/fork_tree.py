@@ -3,6 +3,7 @@
 import plotly.graph_objects as go
 
 from spork_demo.charts.figure import (
+    clauses,
     counted,
     literal,
     new_figure,
@@ -10,9 +11,10 @@ from spork_demo.charts.figure import (
     phrase,
     token_label,
 )
-from spork_demo.charts.palette import FATES, INK, MUTED, SOURCES, source_name
+from spork_demo.charts.palette import FATES, INK, MUTED, SOURCES, fate_name, source_name
 from spork_demo.charts.tree_layout import ANCHOR, Place, Tree, edge_path, is_kept, lay_out
 from spork_demo.charts.tree_words import added, hover_text, small_numbers, sources
+from spork_demo.language import say
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Round
 
@@ -58,20 +60,28 @@ def tree_width(round_: Round, anchor_text: str) -> int:
 
 def fork_tree_alt(round_: Round, anchor_text: str) -> str:
     """The tree in words: its size, the kept path and the token the target added."""
-    anchor = token_label(0, anchor_text) if anchor_text else "the anchor"
+    anchor = token_label(0, anchor_text) if anchor_text else say("the anchor")
     own = added(round_)
     path = [round_.nodes[index] for index in kept_path(round_.nodes)]
     if not round_.nodes:
-        text = f"No token was drafted after «{anchor}»"
+        parts = [say("No token was drafted after «{anchor}»", anchor=anchor)]
     else:
         leaves = len(round_.nodes) - len({n.parent for n in round_.nodes} - {ANCHOR})
-        text = f"{counted(len(round_.nodes), 'drafted token')} in {counted(leaves, 'fork')}"
+        parts = [
+            say(
+                "{tokens} in {forks} after «{anchor}»",
+                tokens=counted(len(round_.nodes), "drafted token"),
+                forks=counted(leaves, "fork"),
+                anchor=anchor,
+            )
+        ]
         kept = phrase("".join(node.text or f"#{node.token}" for node in path))
-        text += f" after «{anchor}»; " + (f"kept «{kept}»" if path else "none was kept")
+        parts.append(say("kept «{kept}»", kept=kept) if path else say("none was kept"))
     if own:
-        last = own[-1]
-        text += f"; the target added «{token_label(last.token, last.text)}» ({last.fate})"
-    return text + "."
+        last = token_label(own[-1].token, own[-1].text)
+        fate = fate_name(own[-1].fate)
+        parts.append(say("the target added «{token}» ({fate})", token=last, fate=fate))
+    return say("{told}.", told=clauses(parts))
 
 
 def reading_order(round_: Round) -> list[int]:
@@ -83,7 +93,7 @@ def reading_order(round_: Round) -> list[int]:
 def _tree(round_: Round, anchor_text: str) -> Tree:
     return lay_out(
         round_,
-        token_label(0, anchor_text, LABEL_CELLS) if anchor_text else "prompt",
+        token_label(0, anchor_text, LABEL_CELLS) if anchor_text else say("prompt"),
         [token_label(node.token, node.text, LABEL_CELLS) for node in round_.nodes],
         [token_label(token.token, token.text, LABEL_CELLS) for token in added(round_)],
     )
@@ -136,7 +146,7 @@ def _add_frames(figure: go.Figure, round_: Round, tree: Tree, dense: bool) -> No
         places = [place for place in drafted if round_.nodes[place.index].source == source]
         look = SOURCES.get(source)
         figure.add_scatter(
-            name=f"from {literal(source_name(source))}",
+            name=say("from {source}", source=literal(source_name(source))),
             x=[round(place.x, 1) for place in places],
             y=[place.y for place in places],
             mode="markers",
@@ -163,7 +173,7 @@ def _add_places(figure: go.Figure, round_: Round, tree: Tree, fate: str, dense: 
     figure.add_scatter(
         **at,
         mode="markers" if len(sources(round_)) > 1 else "markers+text",
-        name=fate,
+        name=fate_name(fate),
         text=[_written(place) for place in places],
         textposition="top center",
         textfont=_label_font(fate, dense),
@@ -238,7 +248,10 @@ def _add_scores(figure: go.Figure, round_: Round, tree: Tree) -> None:
         x=[round(place.x + place.half + 6, 1) for place, _ in scored],
         y=[place.y for place, _ in scored],
         mode="text",
-        text=[f"score {number(score)} {_against(score, limit)}" for _, score in scored],
+        text=[
+            say("score {score} {against}", score=number(score), against=_against(score, limit))
+            for _, score in scored
+        ],
         textposition="middle right",
         textfont={"color": INK.light, "size": 12},
         cliponaxis=False,

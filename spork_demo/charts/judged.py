@@ -3,6 +3,7 @@
 import plotly.graph_objects as go
 
 from spork_demo.charts.figure import (
+    clauses,
     number,
     patterned,
     phrase,
@@ -11,6 +12,7 @@ from spork_demo.charts.figure import (
 )
 from spork_demo.charts.palette import FATES, INK, PAGE
 from spork_demo.charts.rows import rows_figure
+from spork_demo.language import say
 from spork_demo.trace import Node, Round
 
 FORK_CELLS = 22
@@ -29,20 +31,26 @@ def judge_chart(round_: Round) -> go.Figure | None:
 def judge_alt(round_: Round) -> str:
     """The judge chart in words; empty where there is no such chart."""
     if round_.scores:
-        scores = "; ".join(
-            f"«{_fork_label(round_, score.leaf)}» {number(score.score)}"
+        scores = clauses(
+            say("«{fork}» {score}", fork=_fork_label(round_, score.leaf), score=number(score.score))
             for score in round_.scores[:8]
         )
-        return f"Fork scores against τ {number(round_.accept_threshold)}: {scores}."
+        limit = number(round_.accept_threshold)
+        return say("Fork scores against τ {limit}: {scores}.", limit=limit, scores=scores)
     judged = [node for node in round_.nodes if node.threshold is not None]
     if not judged:
         return ""
-    parts = "; ".join(
-        f"«{token_label(node.token, node.text)}» confidence {number(node.confidence)}, "
-        f"threshold {number(node.threshold)}, target {number(node.target_probability)}"
+    parts = clauses(
+        say(
+            "«{token}» confidence {confidence}, threshold {threshold}, target {probability}",
+            token=token_label(node.token, node.text),
+            confidence=number(node.confidence),
+            threshold=number(node.threshold),
+            probability=number(node.target_probability),
+        )
         for node in judged[:8]
     )
-    return f"Each drafted token against its threshold: {parts}."
+    return say("Each drafted token against its threshold: {tokens}.", tokens=parts)
 
 
 def fork_text(round_: Round, leaf: int) -> str:
@@ -67,7 +75,7 @@ def _score_chart(round_: Round) -> go.Figure:
     figure = rows_figure(
         [_fork_label(round_, score.leaf) for score in round_.scores],
         [score.score for score in round_.scores],
-        "score",
+        say("score"),
     )
     figure.add_bar(
         x=[round(score.score, 4) for score in round_.scores],
@@ -86,15 +94,15 @@ def _score_chart(round_: Round) -> go.Figure:
 
 def _threshold_chart(nodes: list[Node]) -> go.Figure:
     labels = [token_label(node.token, node.text) for node in nodes]
-    figure = rows_figure(labels, [node.target_probability for node in nodes], "probability")
+    figure = rows_figure(labels, [node.target_probability for node in nodes], say("probability"))
     figure.add_bar(
-        name="target p",
+        name=say("target p"),
         x=[node.target_probability for node in nodes],
         **_bars([node.fate for node in nodes]),
     )
     for name, symbol, size, values in (
-        ("threshold", "line-ns", 20, [node.threshold for node in nodes]),
-        ("confidence", "circle", 10, [node.confidence for node in nodes]),
+        (say("threshold"), "line-ns", 20, [node.threshold for node in nodes]),
+        (say("confidence"), "circle", 10, [node.confidence for node in nodes]),
     ):
         figure.add_scatter(
             name=name,

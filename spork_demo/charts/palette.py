@@ -7,6 +7,8 @@ a dark page. Colour never stands alone: a fate also has a marker and a line, a p
 
 from dataclasses import dataclass
 
+from spork_demo.language import later, say
+
 LIGHT_PAGE = "#FFFFFF"
 DARK_PAGE = "#1F2937"
 
@@ -44,7 +46,10 @@ class PhaseLook:
 
 @dataclass(frozen=True, slots=True)
 class SourceLook:
-    """How the origin of a drafted token is named, and the frame that stands around its marker."""
+    """How the origin of a drafted token is named, and the frame that stands around its marker.
+
+    name: for `say`.
+    """
 
     name: str
     symbol: str
@@ -73,15 +78,26 @@ FATES = {
     "cut": FateLook(GREY, "circle-open", "○", "dot", 1.4, "."),
 }
 
+FATE_NAMES = {
+    "anchor": later("anchor"),
+    "plain": later("plain"),
+    "accepted": later("accepted"),
+    "bonus": later("bonus"),
+    "correction": later("correction"),
+    "fallback": later("fallback"),
+    "rejected": later("rejected"),
+    "cut": later("cut"),
+}
+
 SOURCES = {
-    "target": SourceLook("the target", "star-open"),
-    "early_exit": SourceLook("early exit", "pentagon-open"),
-    "draft_model": SourceLook("the draft model", "triangle-down-open"),
-    "dspark": SourceLook("the DSpark drafter", "hexagon2-open"),
-    "table": SourceLook("the table", "square-open"),
-    "context": SourceLook("this text", "circle-open"),
-    "recycled": SourceLook("recycled tokens", "diamond-open"),
-    "ngram": SourceLook("n-gram counts", "cross-open"),
+    "target": SourceLook(later("the target"), "star-open"),
+    "early_exit": SourceLook(later("early exit"), "pentagon-open"),
+    "draft_model": SourceLook(later("the draft model"), "triangle-down-open"),
+    "dspark": SourceLook(later("the DSpark drafter"), "hexagon2-open"),
+    "table": SourceLook(later("the table"), "square-open"),
+    "context": SourceLook(later("this text"), "circle-open"),
+    "recycled": SourceLook(later("recycled tokens"), "diamond-open"),
+    "ngram": SourceLook(later("n-gram counts"), "cross-open"),
 }
 
 PHASES = {
@@ -90,6 +106,14 @@ PHASES = {
     "judge": PhaseLook(BLUE, ""),
     "commit": PhaseLook(GREEN, "\\"),
     "other": PhaseLook(Hue("#808B97", "#76828F"), "."),
+}
+
+PHASE_NAMES = {
+    "prefill": later("prefill"),
+    "draft": later("draft"),
+    "judge": later("judge"),
+    "commit": later("commit"),
+    "other": later("other"),
 }
 
 LANES = (
@@ -109,7 +133,17 @@ def lane_look(index: int) -> PhaseLook:
 
 def source_name(source: str) -> str:
     """Where a drafted token came from, in two or three words; a name not known here as it is."""
-    return SOURCES[source].name if source in SOURCES else source
+    return say(SOURCES[source].name) if source in SOURCES else source
+
+
+def fate_name(fate: str) -> str:
+    """A fate, or the anchor, in one word."""
+    return say(FATE_NAMES[fate]) if fate in FATE_NAMES else fate
+
+
+def phase_name(phase: str) -> str:
+    """A phase of a round in one word."""
+    return say(PHASE_NAMES[phase])
 
 
 def hues() -> dict[str, Hue]:

@@ -2,8 +2,17 @@
 
 import plotly.graph_objects as go
 
-from spork_demo.charts.figure import counted, empty_figure, new_figure, number, patterned
+from spork_demo.charts.figure import (
+    clauses,
+    counted,
+    empty_figure,
+    new_figure,
+    number,
+    paragraph,
+    patterned,
+)
 from spork_demo.charts.palette import BLUE, INK, LANES, MUTED
+from spork_demo.language import later, say
 from spork_demo.reliability import (
     CHART_BINS,
     FEW_IN_BIN,
@@ -15,8 +24,9 @@ from spork_demo.reliability import (
 )
 from spork_demo.trace import Trace
 
-NOTHING = "No drafted token with a confidence has been judged yet."
-BEFORE, AFTER, ONLY = "before scaling", "after scaling", "the drafter's confidences"
+NOTHING = later("No drafted token with a confidence has been judged yet.")
+BEFORE, AFTER = later("before scaling"), later("after scaling")
+ONLY = later("the drafter's confidences")
 LOOKS = {
     BEFORE: (LANES[2].hue, "diamond-open", "dash", "\\"),
     AFTER: (BLUE, "circle", "solid", ""),
@@ -39,10 +49,10 @@ def reliability_chart(found: tuple[Prediction, ...]) -> go.Figure:
     A small point rests on few drafts.
     """
     if not found:
-        return empty_figure(NOTHING, 360)
+        return empty_figure(say(NOTHING), 360)
     figure = new_figure(360, top=64)
     figure.add_scatter(
-        x=[0, 1], y=[0, 1], mode="lines", name="comes true",
+        x=[0, 1], y=[0, 1], mode="lines", name=say("comes true"),
         line={"color": MUTED.light, "width": 1.5, "dash": "dot"}, hoverinfo="skip",
     )  # fmt: skip
     shown = series(found)
@@ -51,16 +61,16 @@ def reliability_chart(found: tuple[Prediction, ...]) -> go.Figure:
         _add_counts(figure, name, bins)
     figure.update_layout(barmode="group", bargap=0.12, bargroupgap=0.05)
     figure.update_xaxes(
-        title_text="predicted survival", range=[-0.02, 1.02], tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1],
-        zeroline=False, anchor="y2",
+        title_text=say("predicted survival"), range=[-0.02, 1.02], zeroline=False, anchor="y2",
+        tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1],
     )  # fmt: skip
     most = max(each.count for bins in shown.values() for each in bins)
     figure.update_layout(
         yaxis={"domain": [0.34, 1], "range": [-0.05, 1.08], "tickvals": [0, 0.5, 1],
-               "title": {"text": "survived"}, "zeroline": False},
+               "title": {"text": say("survived")}, "zeroline": False},
         yaxis2={"domain": [0, 0.22], "range": [0, most * 1.6], "anchor": "x", "showgrid": False,
                 "showticklabels": False, "fixedrange": True, "zerolinecolor": MUTED.light,
-                "title": {"text": "drafts", "font": {"color": MUTED.light, "size": 12}}},
+                "title": {"text": say("drafts"), "font": {"color": MUTED.light, "size": 12}}},
     )  # fmt: skip
     return figure
 
@@ -68,7 +78,7 @@ def reliability_chart(found: tuple[Prediction, ...]) -> go.Figure:
 def _add_points(figure: go.Figure, name: str, bins: list[Bin]) -> None:
     hue, symbol, dash, _ = LOOKS[name]
     figure.add_scatter(
-        name=name,
+        name=say(name),
         x=[round(each.predicted, 4) for each in bins],
         y=[round(each.happened, 4) for each in bins],
         mode="lines+markers",
@@ -82,8 +92,13 @@ def _add_points(figure: go.Figure, name: str, bins: list[Bin]) -> None:
         cliponaxis=False,
         hoverinfo="text",
         hovertext=[
-            f"{name}: predicted {each.predicted:.0%}, survived {each.happened:.0%} of "
-            f"{counted(each.count, 'draft')}"
+            say(
+                "{series}: predicted {predicted}, survived {share} of {drafts}",
+                series=say(name),
+                predicted=f"{each.predicted:.0%}",
+                share=f"{each.happened:.0%}",
+                drafts=counted(each.count, "draft"),
+            )
             for each in bins
         ],
     )
@@ -92,7 +107,7 @@ def _add_points(figure: go.Figure, name: str, bins: list[Bin]) -> None:
 def _add_counts(figure: go.Figure, name: str, bins: tuple[Bin, ...]) -> None:
     hue, _, _, pattern = LOOKS[name]
     figure.add_bar(
-        name=name,
+        name=say(name),
         x=[(place + 0.5) / len(bins) for place in range(len(bins))],
         y=[each.count for each in bins],
         yaxis="y2",
@@ -111,17 +126,23 @@ def _add_counts(figure: go.Figure, name: str, bins: tuple[Bin, ...]) -> None:
 def reliability_alt(found: tuple[Prediction, ...]) -> str:
     """The diagram in words: each bin's prediction, outcome and count."""
     if not found:
-        return NOTHING
+        return say(NOTHING)
     parts = []
     for name, bins in series(found).items():
-        told = "; ".join(
-            f"{number(each.predicted)} predicted, {number(each.happened)} survived "
-            f"({counted(each.count, 'draft')})"
+        told = clauses(
+            say(
+                "{predicted} predicted, {share} survived ({drafts})",
+                predicted=number(each.predicted),
+                share=number(each.happened),
+                drafts=counted(each.count, "draft"),
+            )
             for each in bins
             if each.count
         )
-        parts.append(f"{name[0].upper()}{name[1:]}: {told}.")
-    return f"Predicted survival against outcome in {CHART_BINS} bins. " + " ".join(parts)
+        shown = say(name)
+        parts.append(say("{series}: {bins}.", series=shown[0].upper() + shown[1:], bins=told))
+    what = say("Predicted survival against outcome in {bins} bins.", bins=CHART_BINS)
+    return paragraph([what, *parts])
 
 
 def reliable_lane(lanes: tuple[Trace, ...]) -> Trace | None:

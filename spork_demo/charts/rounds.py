@@ -5,15 +5,18 @@ import plotly.graph_objects as go
 from spork_demo.charts.figure import (
     counted,
     empty_figure,
+    listed,
     milliseconds,
     new_figure,
+    paragraph,
     patterned,
 )
-from spork_demo.charts.palette import HIGHLIGHT, INK, MUTED, PAGE, PHASES
+from spork_demo.charts.palette import HIGHLIGHT, INK, MUTED, PAGE, PHASES, phase_name
+from spork_demo.language import later, say
 from spork_demo.metrics import percentile, ratio
 from spork_demo.trace import Round, Trace
 
-NOTHING = "This lane has no rounds yet."
+NOTHING = later("This lane has no rounds yet.")
 WINDOW = 120
 """Rounds drawn at once; longer lanes show the stretch around the selected one."""
 PHASE_NAMES = ("draft", "judge", "commit", "other")
@@ -27,7 +30,7 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
     """
     shown = _window(trace, selected)
     if not shown:
-        return empty_figure(NOTHING)
+        return empty_figure(say(NOTHING))
     figure = new_figure(300, top=44)
     rounds = [trace.rounds[place] for place in shown]
     _add_phases(figure, shown, rounds)
@@ -48,10 +51,10 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
         yaxis2={"domain": [0.68, 1], "range": [0, _most(rounds) * 1.45], "anchor": "x",
                 "showgrid": False, "fixedrange": True, "showticklabels": False,
                 "zerolinecolor": MUTED.light,
-                "title": {"text": "tokens", "font": {"color": MUTED.light, "size": 12}}},
+                "title": {"text": say("tokens"), "font": {"color": MUTED.light, "size": 12}}},
     )  # fmt: skip
     figure.update_xaxes(
-        title_text="round", range=[shown[0] + 0.4, max(shown[-1], shown[0] + 7) + 1.6],
+        title_text=say("round"), range=[shown[0] + 0.4, max(shown[-1], shown[0] + 7) + 1.6],
         showgrid=False, zeroline=False, tickvals=_ticks(shown),
     )  # fmt: skip
     return figure
@@ -60,25 +63,35 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
 def rounds_alt(trace: Trace, selected: int, baseline: Trace | None = None) -> str:
     """The rounds chart in words, the selected round in figures."""
     if not trace.rounds:
-        return NOTHING
+        return say(NOTHING)
     committed = sum(len(round_.committed) for round_ in trace.rounds)
     seconds = sum(round_.seconds for round_ in trace.rounds)
-    text = (
-        f"{counted(len(trace.rounds), 'round')} committed {counted(committed, 'token')} "
-        f"in {seconds:.2f} s."
+    text = say(
+        "{rounds} committed {tokens} in {seconds} s.",
+        rounds=counted(len(trace.rounds), "round"),
+        tokens=counted(committed, "token"),
+        seconds=f"{seconds:.2f}",
     )
     if not 0 <= selected < len(trace.rounds):
         return text
     round_ = trace.rounds[selected]
-    phases = ", ".join(f"{p} {milliseconds(s)}" for p, s in phase_seconds(round_).items() if s > 0)
-    text += (
-        f" Round {selected + 1}: {counted(len(round_.committed), 'token')} in "
-        f"{milliseconds(round_.seconds)} ({phases})"
-    )
+    told = {
+        "number": selected + 1,
+        "tokens": counted(len(round_.committed), "token"),
+        "span": milliseconds(round_.seconds),
+        "phases": listed(
+            f"{phase_name(p)} {milliseconds(s)}" for p, s in phase_seconds(round_).items() if s > 0
+        ),
+    }
     price = greedy_seconds(baseline)
-    if price and baseline is not trace:
-        text += f"; greedy pays {milliseconds(price * len(round_.committed))} for as many"
-    return text + "."
+    if not price or baseline is trace:
+        return paragraph([text, say("Round {number}: {tokens} in {span} ({phases}).", **told)])
+    paid = say(
+        "Round {number}: {tokens} in {span} ({phases}); greedy pays {price} for as many.",
+        **told,
+        price=milliseconds(price * len(round_.committed)),
+    )
+    return paragraph([text, paid])
 
 
 def phase_seconds(round_: Round) -> dict[str, float]:
@@ -118,13 +131,13 @@ def _add_phases(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
         values = [phase_seconds(round_)[phase] * 1000 for round_ in rounds]
         look = PHASES[phase]
         figure.add_bar(
-            name=phase,
+            name=phase_name(phase),
             x=[place + 1 for place in shown],
             y=[round(value, 3) for value in values],
             customdata=list(shown),
             marker=patterned(look.hue.light, look.pattern),
             hoverinfo="text",
-            hovertext=[f"{phase} {value:.1f} ms" for value in values],
+            hovertext=[f"{phase_name(phase)} {value:.1f} ms" for value in values],
         )
 
 
@@ -143,7 +156,7 @@ def _add_cut_bars(figure: go.Figure, shown: range, rounds: list[Round], ceiling:
     if not cut:
         return
     figure.add_scatter(
-        name="longer than drawn",
+        name=say("longer than drawn"),
         x=[place + 1 for place, _ in cut],
         y=[round(ceiling * 0.95, 3)] * len(cut),
         customdata=[place for place, _ in cut],
@@ -155,7 +168,7 @@ def _add_cut_bars(figure: go.Figure, shown: range, rounds: list[Round], ceiling:
             "line": {"color": INK.light, "width": 2},
         },
         hoverinfo="text",
-        hovertext=[f"{milliseconds(round_.seconds)} in all" for _, round_ in cut],
+        hovertext=[say("{span} in all", span=milliseconds(r.seconds)) for _, r in cut],
     )
 
 
@@ -170,7 +183,7 @@ def _add_greedy_price(
     y = [edge for level in levels for edge in (level, level, None)]
     for hue, width in ((PAGE, 6), (INK, 2.5)):
         figure.add_scatter(
-            name="greedy's price",
+            name=say("greedy's price"),
             x=x,
             y=y,
             mode="lines",
@@ -197,7 +210,12 @@ def _add_tokens(figure: go.Figure, shown: range, rounds: list[Round]) -> None:
         cliponaxis=False,
         hoverinfo="text",
         hovertext=[
-            f"round {place + 1}: {counted(count, 'token')}, {round_.accepted} accepted"
+            say(
+                "round {number}: {tokens}, {accepted} accepted",
+                number=place + 1,
+                tokens=counted(count, "token"),
+                accepted=round_.accepted,
+            )
             for place, count, round_ in zip(shown, counts, rounds, strict=True)
         ],
         showlegend=False,

@@ -3,7 +3,9 @@
 import plotly.graph_objects as go
 
 from spork_demo.charts.figure import (
+    clauses,
     counted,
+    listed,
     milliseconds,
     new_figure,
     number,
@@ -13,12 +15,13 @@ from spork_demo.charts.figure import (
 )
 from spork_demo.charts.palette import BLUE, FATES, GREEN, INK, MUTED, PAGE, PHASES
 from spork_demo.charts.rows import rows_figure
+from spork_demo.language import later, say
 from spork_demo.trace import Round
 
 LABEL_CELLS = 10
-SENT, CUT = "sent", "cut"
+SENT, CUT = later("sent"), later("cut")
 LOOKS = {SENT: (BLUE, ""), CUT: (FATES["cut"].hue, FATES["cut"].pattern)}
-CHOSEN, CONSIDERED, REFUSED = "chosen", "considered", "refused"
+CHOSEN, CONSIDERED, REFUSED = later("chosen"), later("considered"), later("refused")
 POINTS = {
     CONSIDERED: (MUTED, "circle", 9),
     CHOSEN: (GREEN, "star", 18),
@@ -46,7 +49,7 @@ def chances_chart(round_: Round) -> go.Figure:
             _add_bars(figure, state, drafts, round_, patterned(hue.light, pattern))
     other = why.survivals if by_threshold else [node.confidence for node in round_.nodes]
     figure.add_scatter(
-        name="predicted survival" if by_threshold else "confidence of the draft alone",
+        name=say("predicted survival") if by_threshold else say("confidence of the draft alone"),
         x=other,
         y=list(range(len(other))),
         mode="markers",
@@ -57,7 +60,7 @@ def chances_chart(round_: Round) -> go.Figure:
     )  # fmt: skip
     if by_threshold:
         figure.add_scatter(
-            name=f"threshold c {number(why.threshold)}",
+            name=say("threshold c {limit}", limit=number(why.threshold)),
             x=[why.threshold] * 2,
             y=[-0.5, len(values) - 0.5],
             mode="lines",
@@ -68,13 +71,14 @@ def chances_chart(round_: Round) -> go.Figure:
 
 
 def _quantity(round_: Round) -> str:
-    return "confidence" if round_.scheduling.rule == "threshold" else "predicted survival"
+    by_threshold = round_.scheduling.rule == "threshold"
+    return say("confidence") if by_threshold else say("predicted survival")
 
 
 def _add_bars(figure: go.Figure, state: str, drafts: list[int], round_: Round, fill: dict) -> None:
     values, name = decides(round_), _quantity(round_)
     figure.add_bar(
-        name=state,
+        name=say(state),
         orientation="h",
         x=[round(values[k], 4) for k in drafts],
         y=drafts,
@@ -82,7 +86,16 @@ def _add_bars(figure: go.Figure, state: str, drafts: list[int], round_: Round, f
         marker=fill | {"line": {"color": FATES["cut"].hue.light, "width": 1.5}},
         customdata=drafts,
         hoverinfo="text",
-        hovertext=[f"draft {k + 1}, {state}: {name} {number(values[k], 3)}" for k in drafts],
+        hovertext=[
+            say(
+                "draft {number}, {state}: {quantity} {value}",
+                number=k + 1,
+                state=say(state),
+                quantity=name,
+                value=number(values[k], 3),
+            )
+            for k in drafts
+        ],
     )
 
 
@@ -94,12 +107,16 @@ def _row_name(round_: Round, place: int) -> str:
 
 def chances_alt(round_: Round) -> str:
     """The chances in words."""
-    parts = "; ".join(
-        f"«{token_label(node.token, node.text)}» {number(value)}, "
-        f"{SENT if place < round_.scheduled else CUT}"
+    parts = clauses(
+        say(
+            "«{token}» {value}, {state}",
+            token=token_label(node.token, node.text),
+            value=number(value),
+            state=say(SENT if place < round_.scheduled else CUT),
+        )
         for place, (node, value) in enumerate(zip(round_.nodes, decides(round_), strict=True))
     )
-    return f"Each draft's {_quantity(round_)}: {parts}."
+    return say("Each draft's {quantity}: {drafts}.", quantity=_quantity(round_), drafts=parts)
 
 
 def throughput_chart(round_: Round) -> go.Figure | None:
@@ -114,8 +131,8 @@ def throughput_chart(round_: Round) -> go.Figure | None:
     _add_throughputs(figure, round_)
     lengths = list(range(min(len(why.call_seconds), len(round_.nodes) + 1)))
     for phase, name, values in (
-        ("draft", "drafting the block", [why.draft_seconds] * len(lengths)),
-        ("judge", "target call", [why.call_seconds[n] for n in lengths]),
+        ("draft", say("drafting the block"), [why.draft_seconds] * len(lengths)),
+        ("judge", say("target call"), [why.call_seconds[n] for n in lengths]),
     ):
         look = PHASES[phase]
         figure.add_bar(
@@ -132,14 +149,14 @@ def throughput_chart(round_: Round) -> go.Figure | None:
     figure.update_layout(
         barmode="stack", bargap=0.3, legend_traceorder="normal",
         yaxis={"domain": [0.42, 1], "range": [low - room, high + 2 * room], "nticks": 4,
-               "zeroline": False, "title": {"text": "Θ, tokens/s"}},
+               "zeroline": False, "title": {"text": say("Θ, tokens/s")}},
         yaxis2={"domain": [0, 0.32], "anchor": "x", "fixedrange": True, "nticks": 3,
                 "title": {"text": "ms", "font": {"color": MUTED.light, "size": 12}},
                 "tickfont": {"color": MUTED.light, "size": 12}, "rangemode": "tozero"},
     )  # fmt: skip
     figure.update_xaxes(
-        title_text="drafts sent", tickmode="linear", tick0=0, dtick=1, showgrid=False, anchor="y2",
-        range=[-0.6, len(lengths) - 0.4], zeroline=False,
+        title_text=say("drafts sent"), tickmode="linear", tick0=0, dtick=1, anchor="y2",
+        range=[-0.6, len(lengths) - 0.4], showgrid=False, zeroline=False,
     )  # fmt: skip
     return figure
 
@@ -154,7 +171,7 @@ def _add_throughputs(figure: go.Figure, round_: Round) -> None:
         lengths = [n for n in range(len(values)) if _state(n, round_.scheduled) == state]
         if lengths:
             figure.add_scatter(
-                name=state,
+                name=say(state),
                 x=lengths,
                 y=[round(values[n], 3) for n in lengths],
                 mode="markers+text",
@@ -164,7 +181,15 @@ def _add_throughputs(figure: go.Figure, round_: Round) -> None:
                 textfont={"color": INK.light, "size": 12},
                 cliponaxis=False,
                 hoverinfo="text",
-                hovertext=[f"{counted(n, 'draft')}, {state}: Θ {values[n]:.2f}" for n in lengths],
+                hovertext=[
+                    say(
+                        "{drafts}, {state}: Θ {value}",
+                        drafts=counted(n, "draft"),
+                        state=say(state),
+                        value=f"{values[n]:.2f}",
+                    )
+                    for n in lengths
+                ],
             )
 
 
@@ -177,12 +202,19 @@ def _state(length: int, scheduled: int) -> str:
 def throughput_alt(round_: Round) -> str:
     """The throughputs and the measured seconds in words."""
     why = round_.scheduling
-    rates = "; ".join(
-        f"{counted(n, 'draft')} {number(value, 1)} ({_state(n, round_.scheduled)})"
+    rates = clauses(
+        say(
+            "{drafts} {value} ({state})",
+            drafts=counted(n, "draft"),
+            value=number(value, 1),
+            state=say(_state(n, round_.scheduled)),
+        )
         for n, value in enumerate(why.throughputs)
     )
-    calls = ", ".join(milliseconds(s) for s in why.call_seconds[: len(round_.nodes) + 1])
-    return (
-        f"Expected tokens per second by drafts sent: {rates}. Drafting takes "
-        f"{milliseconds(why.draft_seconds)}; target calls on 1, 2, … rows {calls}."
+    return say(
+        "Expected tokens per second by drafts sent: {rates}. Drafting takes {draft}; target calls "
+        "on 1, 2, … rows {calls}.",
+        rates=rates,
+        draft=milliseconds(why.draft_seconds),
+        calls=listed(milliseconds(s) for s in why.call_seconds[: len(round_.nodes) + 1]),
     )

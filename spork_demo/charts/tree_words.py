@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from spork_demo.charts.figure import literal, number, visible
-from spork_demo.charts.palette import source_name
+from spork_demo.charts.palette import fate_name, source_name
 from spork_demo.charts.tree_layout import Place
+from spork_demo.language import say
 from spork_demo.trace import Node, Round, Token
 
 
@@ -50,15 +51,15 @@ def hover_text(round_: Round, place: Place) -> str:
     """Everything recorded of a place, a number a line."""
     item = item_at(round_, place.index)
     if item is None:
-        return "the anchor: the last committed token"
-    lines = [f"<b>{literal(visible(item.text)[:60] or place.label)}</b>  {place.fate}"]
+        return say("the anchor: the last committed token")
+    lines = [f"<b>{literal(visible(item.text)[:60] or place.label)}</b>  {fate_name(place.fate)}"]
     numbers: Iterable[tuple[str, float | None]] = (
-        ("draft probability q", item.draft_probability),
-        ("target probability p", item.target_probability),
-        ("confidence", item.confidence),
-        ("threshold", getattr(item, "threshold", None)),
+        (say("draft probability q"), item.draft_probability),
+        (say("target probability p"), item.target_probability),
+        (say("confidence"), item.confidence),
+        (say("threshold"), getattr(item, "threshold", None)),
     )
     lines += [f"{name} {number(value, 3)}" for name, value in numbers if value is not None]
     if source := getattr(item, "source", ""):
-        lines.append(f"from {literal(source_name(source))}")
-    return "<br>".join([*lines, f"token {item.token}"])
+        lines.append(say("from {source}", source=literal(source_name(source))))
+    return "<br>".join([*lines, say("token id {token}", token=item.token)])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from spork_demo.decoding.drafters.proposal import Drafter, Proposal
 from spork_demo.decoding.stopwatch import Stopwatch
+from spork_demo.language import later
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.settings import Settings
 from spork_demo.trace import (
@@ -77,7 +78,8 @@ class Run:
             return Finished("eos", tail)
         if self.committed >= self.settings.max_new_tokens:
             return Finished("length", tail)
-        return Finished("context", tail, f"The model's context of {self.context} tokens is full.")
+        told = later("The model's context of {context} tokens is full.", context=self.context)
+        return Finished("context", tail, told)
 
 
 def prefill(run: Run, drafter: Drafter | None = None) -> tuple[list[int], Started]:

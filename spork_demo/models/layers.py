@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from spork_demo.language import later
 from spork_demo.models.progress import ModelUnavailable
 
 
@@ -17,7 +18,7 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     """The decoder layers, first to last."""
     layers = getattr(model.base_model, "layers", None)
     if not isinstance(layers, nn.ModuleList) or not len(layers):
-        raise ModelUnavailable("This model's decoder layers could not be found.")
+        raise ModelUnavailable(later("This model's decoder layers could not be found."))
     return layers
 
 
@@ -25,7 +26,7 @@ def final_norm(model: PreTrainedModel) -> nn.Module:
     """The norm between the last decoder layer and the head."""
     norm = getattr(model.base_model, "norm", None)
     if not isinstance(norm, nn.Module):
-        raise ModelUnavailable("This model's final norm could not be found.")
+        raise ModelUnavailable(later("This model's final norm could not be found."))
     return norm
 
 
@@ -33,7 +34,7 @@ def lm_head(model: PreTrainedModel) -> nn.Module:
     """The map from normed hidden states to logits."""
     head = model.get_output_embeddings()
     if not isinstance(head, nn.Module):
-        raise ModelUnavailable("This model has no language model head.")
+        raise ModelUnavailable(later("This model has no language model head."))
     return head
 
 

@@ -11,6 +11,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from spork_demo.language import later
 from spork_demo.models.dspark_checkpoint import dspark_folder, load_dspark
 from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
@@ -30,7 +31,7 @@ def load_model(
 ) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     label = label_of(ref)
     source, size = _locate(ref, report)
-    report(Progress("load", 0, size, f"Loading {label}."))
+    report(Progress("load", 0, size, later("Loading {label}.", label=label)))
     options = {"revision": ref.revision} if ref.revision else {}
     try:
         refuse_unsuitable(AutoConfig.from_pretrained(source, **options), label)
@@ -51,10 +52,12 @@ def load_model(
     except Exception as error:
         raise ModelUnavailable(_explain(error, label)) from error
     if loaded["missing_keys"]:
-        raise ModelUnavailable(f"The checkpoint of {label} is incomplete: weights are missing.")
+        raise ModelUnavailable(
+            later("The checkpoint of {label} is incomplete: weights are missing.", label=label)
+        )
     for part in (decoder_layers, final_norm, lm_head):
         part(model)
-    report(Progress("load", size, size, f"{label} is loaded."))
+    report(Progress("load", size, size, later("{label} is loaded.", label=label)))
     return tokenizer, model.eval().requires_grad_(False)
 
 
@@ -71,17 +74,23 @@ def load_draft(
     reads and writes the same tokens.
     """
     if ref.source == "folder" and is_student(Path(ref.id)):
-        report(Progress("load", 0, 0, f"Loading {label_of(ref)}."))
+        report(Progress("load", 0, 0, later("Loading {label}.", label=label_of(ref))))
         return load_student(Path(ref.id), target, label_of(ref))
     draft_tokenizer, draft = load_model(ref, device, target.dtype, False, report)
     if not same_tokenizer(tokenizer, draft_tokenizer):
         raise ModelUnavailable(
-            f"{label} and {label_of(ref)} use different tokenizers, "
-            "so the one cannot draft for the other."
+            later(
+                "{label} and {draft} use different tokenizers, so the one cannot draft for the "
+                "other.",
+                label=label,
+                draft=label_of(ref),
+            )
         )
     vocab_size = min(len(tokenizer), target.get_input_embeddings().weight.shape[0])
     if draft.get_input_embeddings().weight.shape[0] < vocab_size:
-        raise ModelUnavailable(f"{label_of(ref)} knows fewer tokens than its tokenizer.")
+        raise ModelUnavailable(
+            later("{label} knows fewer tokens than its tokenizer.", label=label_of(ref))
+        )
     return draft
 
 
@@ -89,7 +98,7 @@ def load_drafter(
     ref: ModelRef, target: PreTrainedModel, device: str, dtype: torch.dtype, report: Report
 ) -> DSparkNetwork:
     label = label_of(ref)
-    report(Progress("load", 0, 0, f"Loading {label}."))
+    report(Progress("load", 0, 0, later("Loading {label}.", label=label)))
     try:
         return load_dspark(dspark_folder(ref), target, device=device, dtype=dtype, label=label)
     except ModelUnavailable:
@@ -102,12 +111,19 @@ def _locate(ref: ModelRef, report: Report) -> tuple[Path | str, int]:
     """What from_pretrained is given, and the bytes of its weights where they are known."""
     if ref.source == "hub":
         report(
-            Progress("fetch", 0, 0, f"Fetching {label_of(ref)} from the hub, unless it is here.")
+            Progress(
+                "fetch",
+                0,
+                0,
+                later("Fetching {label} from the hub, unless it is here.", label=label_of(ref)),
+            )
         )
         return ref.id, 0
     folder = _prepare_embedded(report) if ref.source == "embedded" else Path(ref.id)
     if not (folder / "config.json").is_file():
-        raise ModelUnavailable(f"There is no checkpoint of {label_of(ref)} in its folder.")
+        raise ModelUnavailable(
+            later("There is no checkpoint of {label} in its folder.", label=label_of(ref))
+        )
     return folder, sum(path.stat().st_size for path in folder.glob("*.safetensors"))
 
 
@@ -127,9 +143,11 @@ def label_of(ref: ModelRef) -> str:
 def _explain(error: Exception, label: str) -> str:
     text = str(error).lower()
     if out_of_memory(error):
-        return f"{label} does not fit into the memory of this machine."
+        return later("{label} does not fit into the memory of this machine.", label=label)
     if isinstance(error, OSError) and "safetensors" not in text:
-        return f"{label} could not be found here or fetched from the hub."
+        return later("{label} could not be found here or fetched from the hub.", label=label)
     if isinstance(error, OSError):
-        return f"{label} has no weights in the safetensors format."
-    return f"The checkpoint of {label} is damaged or of a kind this version cannot load."
+        return later("{label} has no weights in the safetensors format.", label=label)
+    return later(
+        "The checkpoint of {label} is damaged or of a kind this version cannot load.", label=label
+    )

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spork_demo.language import later
+
 TOKEN_BITS = 16
 LONGEST_CONTEXT = 4
 FORMAT = 2
@@ -84,7 +86,7 @@ class NgramTable:
                     raise ValueError("another format")
                 return cls(int(stored["vocab_size"]), *(stored[name] for name in names))
         except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError("The n-gram table is missing or damaged.") from error
+            raise ValueError(later("The n-gram table is missing or damaged.")) from error
 
     @classmethod
     def count(

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from spork_demo.language import later
 from spork_demo.models.attention import use_grouped_attention
 from spork_demo.models.compiled import compile_model
 from spork_demo.models.compiled_dspark import compile_dspark
@@ -89,7 +90,14 @@ def load_pair(
             wanted = KERNELS[KERNELS.index(kernels) :]
             used = next(name for name in wanted if _use(name, pair))
             pair = dataclasses.replace(pair, kernels=used)
-        report(Progress("ready", 0, 0, f"{spec.name} is ready on {pair.device}."))
+        report(
+            Progress(
+                "ready",
+                0,
+                0,
+                later("{name} is ready on {device}.", name=spec.name, device=pair.device),
+            )
+        )
         return pair
     except ModelUnavailable as error:
         free_memory()
@@ -101,7 +109,10 @@ def _in_int8(pair: Pair, kernels: str) -> Pair:
     """`pair`, loaded in float32, with the target's weights in 8 bits."""
     if kernels != "compiled" or not _use("compiled", pair, INT8):
         raise ModelUnavailable(
-            "Weights of 8 bits need compiled kernels: a CPU, a C++ compiler and a Llama-like model."
+            later(
+                "Weights of 8 bits need compiled kernels: a CPU, a C++ compiler and a Llama-like "
+                "model."
+            )
         )
     return dataclasses.replace(pair, kernels="compiled", dtype="int8")
 
@@ -183,7 +194,7 @@ def _ngram_table(path: str, tokenizer: PreTrainedTokenizerBase) -> NgramTable:
     except ValueError as error:
         raise ModelUnavailable(str(error)) from error
     if table.vocab_size != len(tokenizer):
-        raise ModelUnavailable("The n-gram table was counted with another tokenizer.")
+        raise ModelUnavailable(later("The n-gram table was counted with another tokenizer."))
     return table
 
 

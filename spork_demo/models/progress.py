@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from spork_demo.language import later
+
 Stage = Literal["fetch", "check", "convert", "load", "ready", "failed"]
 
 
@@ -28,4 +30,4 @@ def ignore_progress(progress: Progress) -> None:  # noqa: ARG001 - nobody listen
     """The default report."""
 
 
-DISK_FULL = "The disk is full, so the model could not be stored."
+DISK_FULL = later("The disk is full, so the model could not be stored.")

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
+from spork_demo.language import later
 from spork_demo.models.dspark_checkpoint import CONFIG_FILE, DRAFT_IDS, head_rows, read_tensors
 from spork_demo.models.progress import ModelUnavailable
 
@@ -74,10 +75,12 @@ def load_student(folder: Path, target: PreTrainedModel, label: str) -> LlamaForC
         layers, size = int(plain["num_hidden_layers"]), int(plain["hidden_size"])
         ids = tensors.pop(DRAFT_IDS).long()
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise ModelUnavailable(f"The student {label} is missing or damaged.") from error
+        raise ModelUnavailable(
+            later("The student {label} is missing or damaged.", label=label)
+        ) from error
     weight = target.get_input_embeddings().weight
     if target.config.model_type != "llama" or size != weight.shape[1] or not 0 < layers <= 64:
-        raise ModelUnavailable(f"{label} is the student of another target.")
+        raise ModelUnavailable(later("{label} is the student of another target.", label=label))
     try:
         student = build_student(target, layers, ids.to(weight.device))
         student = student.to(device=weight.device, dtype=weight.dtype)
@@ -86,5 +89,5 @@ def load_student(folder: Path, target: PreTrainedModel, label: str) -> LlamaForC
             raise ValueError("tensors of another kind")
         student.load_state_dict(tensors, strict=False)
     except (ValueError, RuntimeError) as error:
-        raise ModelUnavailable(f"{label} does not fit this target.") from error
+        raise ModelUnavailable(later("{label} does not fit this target.", label=label)) from error
     return student.eval().requires_grad_(False)

@@ -4,6 +4,7 @@ import torch
 from transformers import DynamicCache, PreTrainedConfig
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from spork_demo.language import later
 from spork_demo.models.progress import ModelUnavailable
 
 
@@ -31,14 +32,16 @@ def context_length(config: PreTrainedConfig) -> int:
     """The most tokens, prompt and reply together, the model was made for."""
     length = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
     if not isinstance(length, int) or length < 2:
-        raise ModelUnavailable("This model does not say how long its context is.")
+        raise ModelUnavailable(later("This model does not say how long its context is."))
     return length
 
 
 def refuse_unsuitable(config: PreTrainedConfig, label: str) -> None:
     """Raise ModelUnavailable for models whose cache cannot forget rejected tokens."""
     if config.is_encoder_decoder:
-        raise ModelUnavailable(f"{label} has an encoder; only decoder-only models can be used.")
+        raise ModelUnavailable(
+            later("{label} has an encoder; only decoder-only models can be used.", label=label)
+        )
     try:
         layers = DynamicCache(config=config).layers
     except (KeyError, TypeError, AttributeError, ValueError):
@@ -46,15 +49,24 @@ def refuse_unsuitable(config: PreTrainedConfig, label: str) -> None:
     # A model without attention keys, such as RWKV, declares heads in no form the cache knows.
     plain_heads = getattr(config.get_text_config(decoder=True), "num_attention_heads", None)
     if not layers or not plain_heads:
-        raise ModelUnavailable(f"{label} has a cache of a kind that cannot be rolled back.")
+        raise ModelUnavailable(
+            later("{label} has a cache of a kind that cannot be rolled back.", label=label)
+        )
     if any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
         raise ModelUnavailable(
-            f"{label} keeps a running state that cannot be taken back after a rejection."
+            later(
+                "{label} keeps a running state that cannot be taken back after a rejection.",
+                label=label,
+            )
         )
     limit = context_length(config)
     windows = [layer.sliding_window for layer in layers if hasattr(layer, "sliding_window")]
     if windows and min(windows) < limit:
         raise ModelUnavailable(
-            f"{label} forgets tokens beyond a sliding window of {min(windows)}, "
-            "so rejected drafts could not be taken back."
+            later(
+                "{label} forgets tokens beyond a sliding window of {window}, so rejected drafts "
+                "could not be taken back.",
+                label=label,
+                window=min(windows),
+            )
         )

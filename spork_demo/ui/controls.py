@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import gradio as gr
 from gradio.components import Component
 
+from spork_demo.language import say
 from spork_demo.settings import CHOICES, KNOBS, Settings
 from spork_demo.spacefile import Limits
 from spork_demo.ui import words
@@ -54,8 +55,8 @@ class Controls:
 def build_prompt(limits: Limits, opening: str) -> gr.Textbox:
     return gr.Textbox(
         opening if len(opening) <= limits.prompt_characters else "",
-        label="Prompt",
-        placeholder="Write a prompt, or take an example below",
+        label=say("Prompt"),
+        placeholder=say("Write a prompt, or take an example below"),
         lines=2,
         max_lines=8,
         max_length=limits.prompt_characters,
@@ -69,7 +70,7 @@ def build_pair(names: Sequence[str]) -> gr.Dropdown:
         gr.Dropdown(
             list(names),
             value=names[0] if names else None,
-            label="Model pair",
+            label=say("Model pair"),
             visible=len(names) > 1,
             elem_id="pair",
         )
@@ -82,7 +83,7 @@ def build_knobs(limits: Limits) -> dict[str, Component]:
     with gr.Row():
         shared |= {name: _knob(name, limits) for name in ESSENTIAL}
     for group, names in GROUPS.items():
-        title = words.KNOB_GROUPS[group]
+        title = say(words.KNOB_GROUPS[group])
         with gr.Accordion(title, open=False, elem_id=f"knobs-{group}"), gr.Row():
             shared |= {
                 name: _choice(name) if name in CHOICES else _knob(name, limits) for name in names
@@ -93,8 +94,8 @@ def build_knobs(limits: Limits) -> dict[str, Component]:
 def _knob(name: str, limits: Limits) -> Component:
     knob = KNOBS[name]
     common = {
-        "label": words.KNOB_LABELS[name],
-        "info": words.KNOB_INFO.get(name, "{meaning}").format(meaning=knob.meaning),
+        "label": say(words.KNOB_LABELS[name]),
+        "info": _info(name),
         "value": knob.default,
         "step": knob.step,
         "elem_id": f"knob-{name}",
@@ -108,13 +109,18 @@ def _knob(name: str, limits: Limits) -> Component:
     return unchecked(gr.Slider(knob.low, high, interactive=True, **common))
 
 
+def _info(name: str) -> str:
+    meaning = say(KNOBS[name].meaning)
+    return say(words.KNOB_INFO[name], meaning=meaning) if name in words.KNOB_INFO else meaning
+
+
 def _choice(name: str) -> Component:
     return unchecked(
         gr.Radio(
-            [(text, value) for value, text in words.CHOICE_NAMES[name].items()],
+            [(say(text), value) for value, text in words.CHOICE_NAMES[name].items()],
             value=getattr(Settings(), name),
-            label=words.CHOICE_LABELS[name],
-            info=words.CHOICE_INFO.get(name),
+            label=say(words.CHOICE_LABELS[name]),
+            info=say(words.CHOICE_INFO[name]) if name in words.CHOICE_INFO else None,
             elem_id=f"knob-{name}",
             min_width=180,
         )

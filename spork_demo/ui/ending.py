@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from spork_demo.language import say
 from spork_demo.trace import Race, Round
 from spork_demo.ui import words
 
@@ -26,7 +27,7 @@ def _named(round_: Round, stops: set[int]) -> Round:
     if not any(item.token in stops for item in (*round_.nodes, *round_.committed)):
         return round_
     nodes, committed = (
-        tuple(replace(i, text=words.END_OF_TEXT) if i.token in stops else i for i in items)
+        tuple(replace(i, text=say(words.END_OF_TEXT)) if i.token in stops else i for i in items)
         for items in (round_.nodes, round_.committed)
     )
     return replace(round_, nodes=nodes, committed=committed)

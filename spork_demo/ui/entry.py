@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spork_demo.host import PairInfo
+from spork_demo.language import say
 from spork_demo.settings import (
     CHOICES,
     FORK_NODE_LIMIT,
@@ -67,12 +68,12 @@ def read_entry(values: Mapping[str, Any], limits: Limits, presets: Sequence[Pres
             lane = lane_settings(picks, {**shared, **own}, presets)
             _within_limits(lane, limits)
         except (EntryError, SettingsError) as error:
-            raise EntryError(f"Lane {place}: {error}") from error
+            raise EntryError(say("Lane {place}: {error}", place=place, error=error)) from error
         lanes.append(lane)
         labels.append(lane_label(place, lane, own))
     pair = values.get("pair") or ""
     if not isinstance(pair, str):
-        raise EntryError(words.UNKNOWN_PAIR)
+        raise EntryError(say(words.UNKNOWN_PAIR))
     return Entry(prompt, tuple(lanes), tuple(labels), pair)
 
 
@@ -82,7 +83,7 @@ def lane_settings(
     """One lane's Settings from its method, rules and preset and everybody's knobs."""
     method, rules = picks["method"], picks["rules"]
     if method not in METHODS or rules not in RULES:
-        raise EntryError("Choose a method and rules from the menus.")
+        raise EntryError(say("Choose a method and rules from the menus."))
     preset = find_preset(presets, method, rules, picks.get("preset"))
     return Settings(
         **{
@@ -123,7 +124,7 @@ def find_preset(presets: Sequence[Preset], method: str, rules: str, name: Any) -
     for preset in presets:
         if (preset.name, preset.method, preset.rules) == (name, method, rules):
             return preset
-    raise EntryError(words.UNKNOWN_PRESET)
+    raise EntryError(say(words.UNKNOWN_PRESET))
 
 
 def own_knobs(text: Any) -> dict[str, int | float | str]:
@@ -131,23 +132,26 @@ def own_knobs(text: Any) -> dict[str, int | float | str]:
     if text is None or text == "":
         return {}
     if not isinstance(text, str) or len(text) > OWN_TEXT_LIMIT:
-        raise EntryError(words.OWN_KNOBS_KIND)
+        raise EntryError(say(words.OWN_KNOBS_KIND))
     found: dict[str, int | float | str] = {}
     for word in text.replace(",", " ").split():
         name, equals, value = word.partition("=")
         if not equals or not name or not value:
-            raise EntryError(words.OWN_KNOBS_KIND)
+            raise EntryError(say(words.OWN_KNOBS_KIND))
         name = SYMBOLS.get(name, name)
         if name not in SHARED_FIELDS:
-            raise EntryError(words.OWN_KNOBS_UNKNOWN.format(name=repr(name[:40])))
+            raise EntryError(say(words.OWN_KNOBS_UNKNOWN, name=repr(name[:40])))
         if name in found:
-            raise EntryError(words.OWN_KNOBS_TWICE.format(name=name))
+            raise EntryError(say(words.OWN_KNOBS_TWICE, name=name))
         found[name] = value if name in CHOICES else _number(name, value)
     return found
 
 
 def lane_label(place: int, lane: Settings, own: Mapping[str, Any]) -> str:
-    """A short name no other lane of the race has, as in `2 SPORK exact K=8`."""
+    """A short name no other lane of the race has, as in `2 SPORK exact K=8`.
+
+    It is kept in the trace, so it is English; `charts.figure.lane_name` says it to the reader.
+    """
     parts = [str(place), words.METHOD_NAMES[lane.method]]
     if lane.method != "greedy":
         parts.append(words.RULES_SHORT[lane.rules])
@@ -163,15 +167,15 @@ def _no_giant(value: Any) -> Any:
 
 def _prompt(value: Any, limits: Limits) -> str:
     if value is None:
-        raise EntryError(words.EMPTY_PROMPT)
+        raise EntryError(say(words.EMPTY_PROMPT))
     if not isinstance(value, str):
-        raise EntryError(words.PROMPT_KIND)
+        raise EntryError(say(words.PROMPT_KIND))
     if len(value) > limits.prompt_characters:
         raise EntryError(
-            words.PROMPT_TOO_LONG.format(length=len(value), limit=limits.prompt_characters)
+            say(words.PROMPT_TOO_LONG, length=len(value), limit=limits.prompt_characters)
         )
     if not value.strip():
-        raise EntryError(words.EMPTY_PROMPT)
+        raise EntryError(say(words.EMPTY_PROMPT))
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -179,20 +183,20 @@ def _lane_count(value: Any, limits: Limits) -> int:
     most = most_lanes(limits)
     whole = isinstance(value, int | float) and not isinstance(value, bool)
     if not whole or value != value or value not in range(FEWEST_LANES, most + 1):
-        raise EntryError(words.LANES_KIND.format(limit=most))
+        raise EntryError(say(words.LANES_KIND, limit=most))
     return int(value)
 
 
 def _within_limits(lane: Settings, limits: Limits) -> None:
     if lane.max_new_tokens > limits.new_tokens:
         raise EntryError(
-            words.TOO_MANY_TOKENS.format(asked=lane.max_new_tokens, limit=limits.new_tokens)
+            say(words.TOO_MANY_TOKENS, asked=lane.max_new_tokens, limit=limits.new_tokens)
         )
     if lane.method != "spork":
         return
     nodes = lane.plain_nodes if lane.fork_shape != "tree" else lane.node_budget
     if nodes > min(limits.fork_nodes, FORK_NODE_LIMIT):
-        raise EntryError(words.TOO_MANY_NODES.format(asked=nodes, limit=limits.fork_nodes))
+        raise EntryError(say(words.TOO_MANY_NODES, asked=nodes, limit=limits.fork_nodes))
 
 
 def _number(name: str, value: str) -> int | float:
@@ -200,4 +204,4 @@ def _number(name: str, value: str) -> int | float:
         return int(value)
     if not KNOBS[name].whole and re.fullmatch(r"\d{0,20}\.\d{1,20}", value, re.ASCII):
         return float(value)
-    raise EntryError(words.OWN_KNOBS_VALUE.format(name=name, example=f"{KNOBS[name].default:g}"))
+    raise EntryError(say(words.OWN_KNOBS_VALUE, name=name, example=f"{KNOBS[name].default:g}"))

@@ -15,6 +15,7 @@ import gradio as gr
 
 from spork_demo import trace_file
 from spork_demo.host import Host, RunRefusedError
+from spork_demo.language import known, say
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Finished, LaneEvent, Race, StopReason, advance
@@ -87,7 +88,7 @@ class Desk:
 
     def _unknown_pair(self, entry: Entry) -> str:
         known = {pair.name for pair in self.host.pairs()}
-        return words.UNKNOWN_PAIR if entry.pair and entry.pair not in known else ""
+        return say(words.UNKNOWN_PAIR) if entry.pair and entry.pair not in known else ""
 
     def _run(self, entry: Entry) -> Iterator[Frame]:
         film = Film(self.clock, self.limits.seconds_per_run)
@@ -98,16 +99,16 @@ class Desk:
                 for item in news:
                     film.take(item)
                     if film.late:
-                        film.cut("stopped", words.TIME_LIMIT.format(seconds=film.seconds))
+                        film.cut("stopped", say(words.TIME_LIMIT, seconds=film.seconds))
                         break
                     if film.due:
                         yield film.frame()
                         time.sleep(BREATH)
         except (RunRefusedError, SettingsError) as error:
-            film.cut("stopped", str(error))
+            film.cut("stopped", known(str(error)))
         except Exception:
             LOG.exception("a race failed")
-            film.cut("failed", words.RUN_FAILED)
+            film.cut("failed", say(words.RUN_FAILED))
         yield film.last()
 
     def settle(self, race: Race | None, picked: Any = NO_RECORDING) -> Frame:
@@ -121,7 +122,7 @@ class Desk:
         if race is None or race.recorded or not unfinished(race):
             return gr.skip(), gr.skip(), gr.skip()
         race, _ = halted(race, "stopped")
-        return race_lines(race), race, notice(words.STOPPED)
+        return race_lines(race), race, notice(say(words.STOPPED))
 
     def upload(self, path: str | None) -> Frame:
         """Replace the race by one from a file; a bad file leaves everything as it was."""
@@ -129,14 +130,14 @@ class Desk:
         try:
             file = Path(path or "")
             if file.stat().st_size > limit * 1_000_000:
-                return _kept(words.UPLOAD_TOO_LARGE.format(limit=limit))
+                return _kept(say(words.UPLOAD_TOO_LARGE, limit=limit))
             race = replace(trace_file.loads(file.read_bytes()), recorded=True)
         except TraceError as error:
             return _kept(str(error))
         except OSError:
-            return gr.skip(), gr.skip(), notice(words.UPLOAD_UNREADABLE, "refused")
-        title = race.title or race.lanes[0].prompt[:60]
-        return race_lines(race), race, notice(words.UPLOADED.format(title=title), "done")
+            return gr.skip(), gr.skip(), notice(say(words.UPLOAD_UNREADABLE), "refused")
+        text = say(words.UPLOADED, title=shown_title(race))
+        return race_lines(race), race, notice(text, "done")
 
     def recording(self, place: Any) -> Frame:
         """Show one of the recorded races the page came with."""
@@ -144,9 +145,9 @@ class Desk:
             return gr.skip(), gr.skip(), gr.skip()
         whole = isinstance(place, int) and not isinstance(place, bool)
         if not whole or not 0 <= place < len(self.recorded):
-            return gr.skip(), gr.skip(), notice(words.UNKNOWN_RECORDING, "refused")
+            return gr.skip(), gr.skip(), notice(say(words.UNKNOWN_RECORDING), "refused")
         race = self.recorded[place]
-        return race_lines(race), race, notice(words.OPENING)
+        return race_lines(race), race, notice(say(words.OPENING))
 
     def place(self, race: Race | None) -> int:
         """Where `race` stands among the recordings."""
@@ -195,15 +196,21 @@ class Film:
         if self._race is not None and self._shown - self._summed >= SUMMARY_SECONDS:
             self._summed = self._shown
             self._lines += summary_line(self._race)
-        return self._lines, self._race, notice(words.RUNNING)
+        return self._lines, self._race, notice(say(words.RUNNING))
 
     def last(self) -> Frame:
         """The final frame; what was on the page stays when the run never began."""
         if self._race is None:
-            return gr.skip(), gr.skip(), notice(self._ending or words.RUN_FAILED, "refused")
+            return gr.skip(), gr.skip(), notice(self._ending or say(words.RUN_FAILED), "refused")
         self._lines += summary_line(self._race)
-        said = notice(self._ending, "refused") if self._ending else notice(words.FINISHED, "done")
-        return self._lines, self._race, said
+        if self._ending:
+            return self._lines, self._race, notice(self._ending, "refused")
+        return self._lines, self._race, notice(say(words.FINISHED), "done")
+
+
+def shown_title(race: Race) -> str:
+    """What a race is called on the page: its title, or how its prompt begins."""
+    return known(race.title) or race.lanes[0].prompt[:60]
 
 
 def unfinished(race: Race) -> bool:
@@ -223,5 +230,5 @@ def halted(race: Race, reason: StopReason) -> tuple[Race, str]:
 
 
 def _kept(reason: str) -> Frame:
-    text = words.UPLOAD_KEPT.format(reason=reason)
+    text = say(words.UPLOAD_KEPT, reason=reason)
     return gr.skip(), gr.skip(), notice(text, "refused")

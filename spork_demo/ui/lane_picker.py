@@ -14,6 +14,7 @@ from typing import Any
 import gradio as gr
 
 from spork_demo.host import PairInfo
+from spork_demo.language import known, say
 from spork_demo.settings import METHODS
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.ui import words
@@ -74,8 +75,8 @@ def build_lanes(
         gr.Radio(
             list(range(FEWEST_LANES, most + 1)),
             value=shown,
-            label="Lanes",
-            info="how many methods race",
+            label=say("Lanes"),
+            info=say("how many methods race"),
             elem_id="lane-count",
         )
     )
@@ -102,33 +103,33 @@ def _lane(
     rules = possible_rules(pairs, method, asked)
     with gr.Column(visible=visible, min_width=220, elem_classes=["lane-picker"]) as box:
         method_menu = gr.Dropdown(
-            [(words.METHOD_NAMES[name], name) for name in METHODS],
+            [(say(words.METHOD_NAMES[name]), name) for name in METHODS],
             value=method,
-            label=f"Lane {place}: method",
+            label=say("Lane {place}: method", place=place),
             elem_id=f"lane{place}-method",
         )
         rules_radio = gr.Radio(
-            [(text, name) for name, text in words.RULES_CHOICES.items()],
+            [(say(text), name) for name, text in words.RULES_CHOICES.items()],
             value=rules,
-            label="Rules",
+            label=say("Rules"),
             visible=method != "greedy",
             elem_id=f"lane{place}-rules",
         )
         preset_menu = gr.Dropdown(
-            list(presets_for(offered(presets, pairs), method, rules)),
+            preset_choices(presets_for(offered(presets, pairs), method, rules)),
             value=words.AUTOMATIC,
-            label="Preset",
-            info="who drafts and who judges",
+            label=say("Preset"),
+            info=say("who drafts and who judges"),
             visible=method != "greedy",
             elem_id=f"lane{place}-preset",
         )
         note = gr.Markdown(lane_note(method, rules, asked), elem_classes=["lane-note"])
-        with gr.Accordion("Own knobs for this lane", open=False):
+        with gr.Accordion(say("Own knobs for this lane"), open=False):
             own = gr.Textbox(
                 "",
-                label="Own knobs",
+                label=say("Own knobs"),
                 placeholder="fork_width=8 draft_length=2",
-                info="overrides the knobs below, for this lane only",
+                info=say("overrides the knobs below, for this lane only"),
                 max_lines=1,
                 elem_id=f"lane{place}-own",
             )
@@ -169,12 +170,18 @@ def lane_choices(
     return [
         gr.update(value=rules, visible=picking),
         gr.update(
-            choices=list(names),
+            choices=preset_choices(names),
             value=preset if preset in names else words.AUTOMATIC,
             visible=picking,
         ),
         lane_note(method, rules, asked),
     ]
+
+
+def preset_choices(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Preset names as a menu shows them, with what it sends; the deployment's own stay as "
+    "written."""
+    return [(known(name), name) for name in names]
 
 
 def possible_rules(pairs: Sequence[PairInfo], method: str, asked: str) -> str:
@@ -186,10 +193,10 @@ def possible_rules(pairs: Sequence[PairInfo], method: str, asked: str) -> str:
 def lane_note(method: str, rules: str, asked: str) -> str:
     """One or two sentences on what the lane's output is worth."""
     if method == "greedy":
-        return words.GREEDY_NOTE
+        return say(words.GREEDY_NOTE)
     if rules != asked:
-        return words.DSPARK_NOTE
-    return words.EXACT_NOTE if rules == "exact" else words.ARTICLE_NOTE
+        return say(words.DSPARK_NOTE)
+    return say(words.EXACT_NOTE) if rules == "exact" else say(words.ARTICLE_NOTE)
 
 
 def unchecked(widget: Any) -> Any:

@@ -3,6 +3,7 @@
 from html import escape
 
 from spork_demo.host import Status
+from spork_demo.language import known, say
 from spork_demo.ui import words
 
 MEGABYTE = 1_000_000
@@ -21,7 +22,7 @@ def headed(title: str, text: str) -> str:
 def status_strip(status: Status, about: str = "") -> str:
     """How far the model is, with a bar while bytes arrive, and what its drafters learned from."""
     kind = "ready" if status.ready else "failed" if status.failed else "loading"
-    text = escape(status.message)
+    text = escape(known(status.message))
     learned = f'<span class="host-learned">{escape(about)}</span>' if about else ""
     return f'<div class="host-status host-{kind}"><span>{text}</span>{_bar(status)}{learned}</div>'
 
@@ -30,9 +31,14 @@ def _bar(status: Status) -> str:
     if status.ready or status.failed or status.total_bytes <= 0:
         return ""
     done = min(status.done_bytes, status.total_bytes)
-    size = f"{done / MEGABYTE:.0f} of {status.total_bytes / MEGABYTE:.0f} MB"
+    size = say(
+        "{done} of {total} MB",
+        done=f"{done / MEGABYTE:.0f}",
+        total=f"{status.total_bytes / MEGABYTE:.0f}",
+    )
     share = f'max="{status.total_bytes}" value="{done}"'
-    return f'<progress {share} aria-label="download"></progress><span>{size}</span>'
+    label = escape(say("download"))
+    return f'<progress {share} aria-label="{label}"></progress><span>{size}</span>'
 
 
 def why_not(status: Status) -> str:
@@ -40,4 +46,4 @@ def why_not(status: Status) -> str:
     if status.ready:
         return ""
     template = words.NO_MODEL if status.failed else words.NOT_READY
-    return template.format(message=status.message)
+    return say(template, message=known(status.message))

@@ -41,7 +41,7 @@ def build_page(
     """The whole page. It opens on `recorded[0]`, complete, and runs live once `host` is ready."""
     desk = Desk(host, limits, presets, recorded)
     page = gr.Blocks(
-        title=words.TITLE,
+        title=say(words.TITLE),
         fill_width=True,
         analytics_enabled=False,
         delete_cache=(CACHE_SWEEP_SECONDS, CACHE_AGE_SECONDS),
@@ -59,7 +59,7 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
     gr.Navbar(visible=False)
     race = gr.State(desk.recorded[0] if desk.recorded else None)
     with gr.Row(elem_id="top"):
-        gr.Markdown(f"# {words.HEADING}\n\n{words.INTRO}", elem_id="heading")
+        gr.Markdown(f"# {say(words.HEADING)}\n\n{say(words.INTRO)}", elem_id="heading")
         with gr.Column(elem_id="host"):
             with gr.Row(elem_id="links"):
                 language_switch()
@@ -67,9 +67,9 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
             strip = gr.HTML(opening_strip(desk.host), elem_id="host-status")
     timer = gr.Timer(1.0)
     with gr.Tabs(selected="race") as tabs:
-        with gr.Tab(words.TAB_RACE, id="race"):
+        with gr.Tab(say(words.TAB_RACE), id="race"):
             tab = build_race_tab(desk)
-        with gr.Tab(words.TAB_INSIDE, id="inside"):
+        with gr.Tab(say(words.TAB_INSIDE), id="inside"):
             inside = build_inside(race)
         for title, name, build in TABS:
             with gr.Tab(say(title), id=name):

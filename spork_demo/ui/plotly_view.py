@@ -15,6 +15,7 @@ import gradio as gr
 import plotly.graph_objects as go
 
 from spork_demo.charts.palette import DARK, PAGE
+from spork_demo.language import later, say
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 SCRIPT = ASSETS / "plotly_view.js"
@@ -41,10 +42,17 @@ class PickTable:
     rows: tuple[PickRow, ...]
 
 
+WORDS = {
+    "save": later("Save picture"),
+    "unloaded": later("The chart library could not be loaded, so this chart is given in words:"),
+    "undrawn": later("This chart could not be drawn; in words:"),
+    "chart": later("chart"),
+}
+
 TEMPLATE = """
 <figure class="plotly-view" hidden>
   <div class="pv-head"><span class="pv-title"></span>
-    <button type="button" class="pv-save" hidden>Save picture</button></div>
+    <button type="button" class="pv-save" hidden></button></div>
   <div class="pv-scroll"><div class="pv-chart" role="img"></div></div>
   <p class="pv-words" aria-hidden="true"></p>
   <figcaption class="pv-caption"></figcaption>
@@ -133,6 +141,14 @@ def payload(
         "max_height": max_height,
         "dark": DARK,
         "page": PAGE.light,
+        "words": {
+            "save": say("Save picture"),
+            "unloaded": say(
+                "The chart library could not be loaded, so this chart is given in words:"
+            ),
+            "undrawn": say("This chart could not be drawn; in words:"),
+            "chart": say("chart"),
+        },
     }
     # No "<" leaves here, so that nothing on the way to the page can take text for a tag.
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

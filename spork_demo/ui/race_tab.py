@@ -6,12 +6,13 @@ from typing import Any
 
 import gradio as gr
 
+from spork_demo.language import say
 from spork_demo.trace import Race
 from spork_demo.ui import words
 from spork_demo.ui.controls import Controls, build_knobs, build_pair, build_prompt
 from spork_demo.ui.events import DEVICE, LIGHT
 from spork_demo.ui.examples import EXAMPLES
-from spork_demo.ui.handlers import NO_RECORDING, Desk
+from spork_demo.ui.handlers import NO_RECORDING, Desk, shown_title
 from spork_demo.ui.inside import InsideParts
 from spork_demo.ui.lane_picker import build_lanes, serving
 from spork_demo.ui.notices import notice as said
@@ -47,39 +48,47 @@ def build_race_tab(desk: Desk) -> RaceTab:
         with gr.Column(scale=5, min_width=280):
             prompt = build_prompt(limits, first.lanes[0].prompt if first else "")
         with gr.Column(scale=1, min_width=160, elem_id="run-stop"):
-            run = gr.Button(words.RUN, variant="primary", elem_id="run")
-            stop = gr.Button(words.STOP, variant="secondary", elem_id="stop")
+            run = gr.Button(say(words.RUN), variant="primary", elem_id="run")
+            stop = gr.Button(say(words.STOP), variant="secondary", elem_id="stop")
     _examples(prompt)
     with gr.Row(equal_height=False, elem_id="setup"):
-        with gr.Column(min_width=320), gr.Accordion(words.LANES_TITLE, open=False, elem_id="lanes"):
+        with (
+            gr.Column(min_width=320),
+            gr.Accordion(say(words.LANES_TITLE), open=False, elem_id="lanes"),
+        ):
             pair = build_pair([pair.name for pair in host.pairs()])
             count, lanes = build_lanes(
                 limits, presets, lambda name: serving(host.pairs(), name), pair
             )
-        with gr.Column(min_width=320), gr.Accordion(words.KNOBS_TITLE, open=False, elem_id="knobs"):
+        with (
+            gr.Column(min_width=320),
+            gr.Accordion(say(words.KNOBS_TITLE), open=False, elem_id="knobs"),
+        ):
             shared = build_knobs(limits)
     with gr.Row(equal_height=True, elem_id="now"):
         with gr.Column(scale=4, min_width=280):
-            opening = said(words.OPENING if first else words.NO_RACE)
-            notice = gr.HTML(opening, label="notice", elem_id="notice")
+            opening = said(say(words.OPENING) if first else say(words.NO_RACE))
+            notice = gr.HTML(opening, label=say("Notice"), elem_id="notice")
         recordings = _recordings(recorded)
     view = race_view(race_lines(first) if first else "")
     charts = build_charts(first)
     with gr.Row(elem_id="race-files"):
-        download = gr.DownloadButton(words.DOWNLOAD, size="md", elem_id="download")
-        upload = gr.UploadButton(words.UPLOAD, file_types=[".json"], size="md", elem_id="upload")
-    with gr.Accordion(words.TIMING_TITLE, open=False):
-        gr.Markdown(words.TIMING)
+        download = gr.DownloadButton(say(words.DOWNLOAD), size="md", elem_id="download")
+        upload = gr.UploadButton(
+            say(words.UPLOAD), file_types=[".json"], size="md", elem_id="upload"
+        )
+    with gr.Accordion(say(words.TIMING_TITLE), open=False):
+        gr.Markdown(say(words.TIMING))
     controls = Controls(prompt, pair, count, lanes, shared)
     return RaceTab(controls, run, stop, notice, view, recordings, upload, download, charts)
 
 
 def _recordings(recorded: Sequence[Race]) -> gr.Dropdown:
-    names = [race.title or race.lanes[0].prompt[:60] for race in recorded]
+    names = [shown_title(race) for race in recorded]
     return gr.Dropdown(
-        [(words.RECORDINGS, NO_RECORDING), *zip(names, range(len(names)), strict=True)],
+        [(say(words.RECORDINGS), NO_RECORDING), *zip(names, range(len(names)), strict=True)],
         value=0 if recorded else None,
-        label=words.RECORDINGS,
+        label=say(words.RECORDINGS),
         show_label=False,
         container=False,
         visible=bool(recorded),
@@ -92,8 +101,8 @@ def _examples(prompt: gr.Textbox) -> None:
     examples = gr.Dataset(
         components=[prompt],
         samples=[[example.prompt] for example in EXAMPLES],
-        sample_labels=[example.label for example in EXAMPLES],
-        label=words.EXAMPLES,
+        sample_labels=[say(example.label) for example in EXAMPLES],
+        label=say(words.EXAMPLES),
         type="index",
         elem_id="examples",
     )

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import gradio as gr
 
+from spork_demo.language import say
+from spork_demo.ui import words
+
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 SCRIPT = ASSETS / "race.js"
 STYLE = ASSETS / "style.css"
 
-TEMPLATE = '<section class="race" aria-label="Race"></section>'
+TEMPLATE = '<section class="race"></section>'
 MOUNT = """
 const start = () => window.sporkRace
   ? window.sporkRace.mount({ element, props, watch, open: (data) => trigger('open_round', data) })
@@ -27,7 +30,7 @@ def race_view(value: str) -> gr.HTML:
     return gr.HTML(
         value,
         elem_id="race-view",
-        label="Race",
+        label=say(words.TAB_RACE),
         html_template=TEMPLATE,
         js_on_load=MOUNT,
         apply_default_css=False,

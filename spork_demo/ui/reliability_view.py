@@ -1,7 +1,8 @@
 """The reliability diagram as the page shows it, with what it says in a sentence."""
 
-from spork_demo.charts.figure import counted, lane_name
+from spork_demo.charts.figure import counted, lane_name, paragraph
 from spork_demo.charts.reliability import reliability_alt, reliability_chart, reliable_lane
+from spork_demo.language import say
 from spork_demo.reliability import (
     CHART_BINS,
     FEW_DRAFTS,
@@ -27,7 +28,7 @@ def lane_reliability(lane: Trace) -> str:
     return payload(
         reliability_chart(found),
         reliability_alt(found),
-        title=words.RELIABILITY_TITLE,
+        title=say(words.RELIABILITY_TITLE),
         caption=reliability_caption(lane, found),
     )
 
@@ -36,18 +37,25 @@ def reliability_caption(lane: Trace, found: tuple[Prediction, ...]) -> str:
     """Both errors, what they rest on, and whether that is enough."""
     name = lane_name(lane)
     if not found:
-        return words.RELIABILITY_EMPTY.format(lane=name)
+        return say(words.RELIABILITY_EMPTY, lane=name)
     before, after = (
         calibration_error(outcomes(found, scaled=scaled), CHART_BINS) for scaled in (False, True)
     )
-    told = words.ERROR_ONE if before is None else words.ERROR_BOTH
-    text = words.RELIABILITY.format(
+    error = {"after": f"{after:.1%}"}
+    if before is None:
+        told = say(words.ERROR_ONE, **error)
+    else:
+        told = say(words.ERROR_BOTH, **error, before=f"{before:.1%}")
+    text = say(
+        words.RELIABILITY,
         lane=name,
-        error=told.format(before=f"{before or 0:.1%}", after=f"{after:.1%}"),
+        error=told,
         drafts=counted(len(found), "sent draft"),
         rounds=counted(len(lane.rounds), "round"),
         bins=CHART_BINS,
     )
     if len(found) < FEW_DRAFTS:
-        text += words.TOO_FEW_DRAFTS.format(drafts=counted(len(found), "draft"), enough=FEW_DRAFTS)
+        drafts = counted(len(found), "draft")
+        few = say(words.TOO_FEW_DRAFTS, drafts=drafts, enough=FEW_DRAFTS)
+        return paragraph([text, few])
     return text

@@ -8,6 +8,7 @@ import gradio as gr
 
 from spork_demo import trace_file
 from spork_demo.charts import acceptance, comparison
+from spork_demo.language import say
 from spork_demo.trace import Race
 from spork_demo.ui import words
 from spork_demo.ui.plotly_view import payload, plotly_view
@@ -29,10 +30,10 @@ def build_charts(race: Race | None) -> ChartViews:
     speed, phases, kept, reliability = chart_values(race)
     with gr.Row(elem_id="race-charts"):
         return ChartViews(
-            _chart(speed, words.SPEED_TITLE, "speed-chart"),
-            _chart(phases, words.PHASES_TITLE, "phase-chart"),
-            _chart(kept, words.ACCEPTANCE_TITLE, "acceptance-chart"),
-            _chart(reliability, words.RELIABILITY_TITLE, "reliability-chart"),
+            _chart(speed, say(words.SPEED_TITLE), "speed-chart"),
+            _chart(phases, say(words.PHASES_TITLE), "phase-chart"),
+            _chart(kept, say(words.ACCEPTANCE_TITLE), "acceptance-chart"),
+            _chart(reliability, say(words.RELIABILITY_TITLE), "reliability-chart"),
         )
 
 
@@ -46,17 +47,19 @@ def chart_values(race: Race | None) -> list[str | None]:
     if race is None:
         return [None] * len(ChartViews._fields)
     return [
-        payload(comparison.speed_chart(race), comparison.speed_alt(race), title=words.SPEED_TITLE),
+        payload(
+            comparison.speed_chart(race), comparison.speed_alt(race), title=say(words.SPEED_TITLE)
+        ),
         payload(
             comparison.phase_chart(race),
             comparison.phase_alt(race),
-            title=words.PHASES_TITLE,
+            title=say(words.PHASES_TITLE),
             caption=comparison.prefill_sentence(race),
         ),
         payload(
             acceptance.acceptance_chart(race),
             acceptance.acceptance_alt(race),
-            title=words.ACCEPTANCE_TITLE,
+            title=say(words.ACCEPTANCE_TITLE),
             caption=acceptance.acceptance_caption(race),
         ),
         race_reliability(race),

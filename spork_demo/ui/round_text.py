@@ -7,7 +7,8 @@ from typing import Any
 import gradio as gr
 
 from spork_demo.charts.figure import visible
-from spork_demo.charts.palette import FATES
+from spork_demo.charts.palette import FATES, fate_name
+from spork_demo.language import say
 from spork_demo.trace import Node, Round, Token, Trace
 from spork_demo.ui import words
 
@@ -70,15 +71,20 @@ def round_value(trace: Trace, round_index: int, place: str, verdict: str) -> str
         before=earlier,
         marks=marks,
         dropped=_dropped(round_),
-        dropped_words=words.NOT_KEPT,
+        dropped_words=say(words.NOT_KEPT),
     )
 
 
-def _dropped(round_: Round) -> list[tuple[str, str, str]]:
+def _dropped(round_: Round) -> list[tuple[str, ...]]:
     """What a chain drafted in vain; the forks of a tree are not one text, so it shows its own."""
     chain = all(node.parent == place - 1 for place, node in enumerate(round_.nodes))
     return [
-        (visible(node.text.strip() or node.text) or f"#{node.token}", node.fate, _glyph(node))
+        (
+            visible(node.text.strip() or node.text) or f"#{node.token}",
+            node.fate,
+            _glyph(node),
+            fate_name(node.fate),
+        )
         for node in round_.nodes
         if chain and node.fate != "accepted"
     ]
@@ -93,13 +99,15 @@ def _glyph(token: Node | Token) -> str:
     return FATES[token.fate].glyph
 
 
-def _mark(token: Token) -> tuple[str, str, str]:
+def _mark(token: Token) -> tuple[str, ...]:
+    """Text, fate, its glyph and its name."""
     shown = visible(token.text) if token.text.isspace() else token.text
     if "\n" in token.text and token.text.isspace():
         shown += "\n"
-    return shown or f"#{token.token}", token.fate, _glyph(token)
+    return shown or f"#{token.token}", token.fate, _glyph(token), fate_name(token.fate)
 
 
 def _value(**fields: Any) -> str:
+    fields["about"] = say("The text so far, this round's tokens marked")
     # No "<" leaves here, so that nothing on the way to the page can take text for a tag.
     return json.dumps(fields, ensure_ascii=False).replace("<", "\\u003c")

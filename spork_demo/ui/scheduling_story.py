@@ -2,9 +2,45 @@
 
 from itertools import pairwise
 
-from spork_demo.charts.figure import counted, milliseconds, number
+from spork_demo.charts.figure import counted, milliseconds, number, paragraph
+from spork_demo.language import later, say
 from spork_demo.trace import Round
-from spork_demo.ui import words
+
+SENT_FULL = later(
+    "The rule is to send the whole block: all {drafts}, though the last, draft {last}, is expected "
+    "to survive with probability {survival} only."
+)
+SENT_ALL_ABOVE = later(
+    "The rule is to stop before the first draft below c. There was none: the lowest confidence of "
+    "the {drafts}, {lowest}, reaches c {limit}, so all were sent."
+)
+SENT_UP_TO = later(
+    "The rule is to stop before the first draft below c. Draft {first} has confidence "
+    "{confidence}, below c {limit}, so {cut}."
+)
+EXPECTED = later(
+    "Sending {drafts} is expected to commit {total} in {draft} of drafting and {call} of "
+    "target call, as measured on the machine of this run: Θ = {rate} tokens/s."
+)
+NOTHING_REFUSED = later(
+    "Every further draft raised Θ, from {rate} with none sent, so all were sent."
+)
+NOTHING_REFUSED_STEPS = later(
+    "Not every draft raised Θ by itself, but each brought a higher one in reach, from {rate} with "
+    "none sent, so all were sent."
+)
+NO_CHANCE = later("Draft {first} has no chance of surviving, so the search ended there.")
+REFUSED = later(
+    "Draft {first}, expected to survive with probability {survival}, would change Θ to {rate}, no "
+    "more than {chosen}, so {cut}."
+)
+REFUSED_STAIR = later(
+    "Draft {first}, expected to survive with probability {survival}, would change Θ to {rate}; "
+    "even if the drafts behind it, which cost hardly more, were accepted as often as it, at most "
+    "{hope} is in reach, no more than {chosen}, so {cut}."
+)
+WAS_CUT = later("it was cut")
+WERE_CUT = later("it and all behind it, {count} in all, were cut")
 
 
 def scheduling_story(round_: Round) -> str:
@@ -17,8 +53,11 @@ def scheduling_story(round_: Round) -> str:
 
 def _full(round_: Round) -> str:
     last = round_.scheduling.survivals[-1]
-    return words.SENT_FULL.format(
-        drafts=counted(len(round_.nodes), "draft"), survival=number(last), last=len(round_.nodes)
+    return say(
+        SENT_FULL,
+        drafts=counted(len(round_.nodes), "draft"),
+        survival=number(last),
+        last=len(round_.nodes),
     )
 
 
@@ -26,10 +65,14 @@ def _threshold(round_: Round) -> str:
     limit, sent = number(round_.scheduling.threshold), round_.scheduled
     confidences = [node.confidence or 0.0 for node in round_.nodes]
     if sent == len(round_.nodes):
-        return words.SENT_ALL_ABOVE.format(
-            drafts=counted(sent, "draft"), lowest=number(min(confidences)), limit=limit
+        return say(
+            SENT_ALL_ABOVE,
+            drafts=counted(sent, "draft"),
+            lowest=number(min(confidences)),
+            limit=limit,
         )
-    return words.SENT_UP_TO.format(
+    return say(
+        SENT_UP_TO,
         first=sent + 1,
         confidence=number(confidences[sent]),
         limit=limit,
@@ -41,17 +84,19 @@ def _hardware(round_: Round) -> str:
     why, sent = round_.scheduling, round_.scheduled
     chances = why.survivals[:sent]
     call = why.call_seconds[sent]
-    expected = words.EXPECTED.format(
-        drafts=counted(sent, "draft") if sent else "no draft",
-        total=" + ".join(["1", *(number(chance) for chance in chances)])
-        + (f" = {number(1 + sum(chances))}" if chances else ""),
-        tokens="token" if not chances else "tokens",
+    terms = " + ".join(["1", *(number(chance) for chance in chances)])
+    total = say("{total} token", total=terms)
+    if chances:
+        total = say("{total} tokens", total=f"{terms} = {number(1 + sum(chances))}")
+    expected = say(
+        EXPECTED,
+        drafts=counted(sent, "draft") if sent else say("no draft"),
+        total=total,
         draft=milliseconds(why.draft_seconds),
         call=milliseconds(call),
-        seconds=milliseconds(why.draft_seconds + call),
         rate=number(why.throughputs[sent], 1),
     )
-    return f"{expected} {_stop(round_)}"
+    return paragraph([expected, _stop(round_)])
 
 
 def _stop(round_: Round) -> str:
@@ -60,9 +105,9 @@ def _stop(round_: Round) -> str:
     if len(why.throughputs) == sent + 1:
         if sent == len(round_.nodes):
             rose = all(a < b for a, b in pairwise(why.throughputs))
-            told = words.NOTHING_REFUSED if rose else words.NOTHING_REFUSED_STEPS
-            return told.format(rate=number(why.throughputs[0], 1))
-        return words.NO_CHANCE.format(first=sent + 1)
+            told = NOTHING_REFUSED if rose else NOTHING_REFUSED_STEPS
+            return say(told, rate=number(why.throughputs[0], 1))
+        return say(NO_CHANCE, first=sent + 1)
     hope = why.hopes[sent]
     told = {
         "first": sent + 1,
@@ -73,9 +118,9 @@ def _stop(round_: Round) -> str:
         "cut": _cut(round_),
     }
     stairs = hope > why.throughputs[sent + 1]
-    return (words.REFUSED_STAIR if stairs else words.REFUSED).format(**told)
+    return say(REFUSED_STAIR if stairs else REFUSED, **told)
 
 
 def _cut(round_: Round) -> str:
     cut = len(round_.nodes) - round_.scheduled
-    return words.WAS_CUT if cut == 1 else words.WERE_CUT.format(count=cut)
+    return say(WAS_CUT) if cut == 1 else say(WERE_CUT, count=cut)

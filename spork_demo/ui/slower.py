@@ -2,6 +2,7 @@
 
 from spork_demo.charts.figure import milliseconds, number
 from spork_demo.charts.rounds import greedy_seconds
+from spork_demo.language import say
 from spork_demo.metrics import Metrics, measure, speedup
 from spork_demo.trace import Trace
 
@@ -27,9 +28,11 @@ def reasons(trace: Trace, baseline: Trace | None) -> tuple[str, ...]:
 
 def _break_even(metrics: Metrics, price: float) -> str:
     cost = metrics.decode_seconds / metrics.rounds
-    return (
-        f"A round costs {milliseconds(cost)}, as much as {number(cost / price)} greedy tokens, "
-        f"but commits only {number(metrics.accepted_length)}."
+    return say(
+        "A round costs {cost}, as much as {many} greedy tokens, but commits only {length}.",
+        cost=milliseconds(cost),
+        many=number(cost / price),
+        length=number(metrics.accepted_length),
     )
 
 
@@ -37,10 +40,11 @@ def _own_forks(trace: Trace, metrics: Metrics) -> str:
     sources = {node.source for round_ in trace.rounds for node in round_.nodes}
     if "target" not in sources and trace.settings.drafter != "target":
         return ""
-    return (
+    return say(
         "The target proposes its own forks: every level of a fork is a target call already "
-        f"({number(metrics.target_calls_per_token, 1)} calls a token here), and its best fork is "
-        "the greedy path. This variant cannot beat greedy."
+        "({calls} calls a token here), and its best fork is the greedy path. This variant cannot "
+        "beat greedy.",
+        calls=number(metrics.target_calls_per_token, 1),
     )
 
 
@@ -48,10 +52,12 @@ def _draft_cost(metrics: Metrics, price: float) -> str:
     share = metrics.draft_seconds / metrics.decode_seconds
     if share < DEAR_DRAFT:
         return ""
-    drafting = metrics.draft_seconds / metrics.rounds
-    return (
-        f"Drafting takes {share:.0%} of the time, {milliseconds(drafting)} a round against "
-        f"{milliseconds(price)} for one greedy token; forks pay only where they are cheap."
+    return say(
+        "Drafting takes {share} of the time, {drafting} a round against {price} for one greedy "
+        "token; forks pay only where they are cheap.",
+        share=f"{share:.0%}",
+        drafting=milliseconds(metrics.draft_seconds / metrics.rounds),
+        price=milliseconds(price),
     )
 
 
@@ -59,9 +65,12 @@ def _judge_cost(metrics: Metrics, price: float) -> str:
     judging = metrics.judge_seconds / metrics.rounds
     if judging < 1.3 * price:
         return ""
-    return (
-        f"Judging {number(metrics.scheduled / metrics.rounds, 1)} tokens a round takes "
-        f"{milliseconds(judging)}, more than the {milliseconds(price)} of one greedy token."
+    return say(
+        "Judging {count} tokens a round takes {judging}, more than the {price} of one greedy "
+        "token.",
+        count=number(metrics.scheduled / metrics.rounds, 1),
+        judging=milliseconds(judging),
+        price=milliseconds(price),
     )
 
 
@@ -71,11 +80,19 @@ def _fallbacks(trace: Trace, metrics: Metrics) -> str:
     )
     if fell < RARE * metrics.rounds:
         return ""
-    return f"In {fell} of {metrics.rounds} rounds no fork reached τ and one token was all it got."
+    return say(
+        "In {count} of {rounds} rounds no fork reached τ and one token was all it got.",
+        count=fell,
+        rounds=metrics.rounds,
+    )
 
 
 def _empty_rounds(trace: Trace, metrics: Metrics) -> str:
     bare = sum(not round_.nodes for round_ in trace.rounds)
     if bare < RARE * metrics.rounds:
         return ""
-    return f"In {bare} of {metrics.rounds} rounds the drafter had nothing to propose."
+    return say(
+        "In {count} of {rounds} rounds the drafter had nothing to propose.",
+        count=bare,
+        rounds=metrics.rounds,
+    )

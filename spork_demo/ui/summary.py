@@ -5,6 +5,8 @@ Ratios come from `metrics`; here they only become text. A dash stands for what c
 
 from typing import Any
 
+from spork_demo.charts.figure import clauses, counted, listed
+from spork_demo.language import say
 from spork_demo.metrics import FEW_ROUNDS, Metrics, measure, speedup
 from spork_demo.trace import Fidelity, Race, Trace
 from spork_demo.ui import words
@@ -29,8 +31,8 @@ def lane_head(place: int, lane: Trace) -> dict[str, Any]:
     settings = lane.settings
     greedy = settings.method == "greedy"
     return {
-        "name": f"{place} {words.METHOD_NAMES[settings.method]}",
-        "rules": "" if greedy else words.RULES_SHORT[settings.rules],
+        "name": f"{place} {say(words.METHOD_NAMES[settings.method])}",
+        "rules": "" if greedy else say(words.RULES_SHORT[settings.rules]),
         "exact": settings.exact,
         "who": _who(place, lane),
         "asked": settings.max_new_tokens,
@@ -40,17 +42,17 @@ def lane_head(place: int, lane: Trace) -> dict[str, Any]:
 def _who(place: int, lane: Trace) -> str:
     """Drafter and judge, and the lane's own knobs where its label tells them."""
     settings = lane.settings
-    parts = []
+    parts: list[str] = []
     if settings.method == "greedy":
-        parts.append(words.GREEDY_WHO)
+        parts.append(say(words.GREEDY_WHO))
     else:
-        parts.append(words.DRAFTER_NAMES[settings.drafter] + _model_name(lane))
+        parts.append(say(words.DRAFTER_NAMES[settings.drafter]) + _model_name(lane))
     if settings.method == "spork":
-        parts.append(words.JUDGE_NAMES[settings.judge])
+        parts.append(say(words.JUDGE_NAMES[settings.judge]))
     usual = lane_label(place, settings, {}) + " "
     if lane.label.startswith(usual):
         parts.append(lane.label.removeprefix(usual))
-    return ", ".join(parts)
+    return listed(parts)
 
 
 def _model_name(lane: Trace) -> str:
@@ -73,24 +75,32 @@ def _strip(race: Race, lane: Trace) -> dict[str, Any]:
         "badge": kind,
         "verdict": text,
         "cells": [*_speed_cells(race, lane, figures), *_fidelity_cells(race, lane)],
-        "note": f"Rests on {figures.rounds} rounds; under {FEW_ROUNDS} is few." if few else "",
+        "note": _few_note(figures) if few else "",
     }
+
+
+def _few_note(figures: Metrics) -> str:
+    return say(
+        "Rests on {rounds}; under {enough} is few.",
+        rounds=counted(figures.rounds, "round"),
+        enough=FEW_ROUNDS,
+    )
 
 
 def _speed_cells(race: Race, lane: Trace, figures: Metrics) -> list[list[str]]:
     """name, value, unit or explanation."""
     first = figures.seconds_to_first_token
     return [
-        ["speedup", _speedup_text(race, lane), "of the greedy lane"],
-        ["decode speed", number(figures.tokens_per_second, 1), "tokens/s"],
+        [say("speedup"), _speedup_text(race, lane), say("of the greedy lane")],
+        [say("decode speed"), number(figures.tokens_per_second, 1), say("tokens/s")],
         [
-            "accepted length",
+            say("accepted length"),
             number(figures.accepted_length, 2),
-            "tokens per round, bonus included",
+            say("tokens per round, bonus included"),
         ],
-        ["acceptance", percent(figures.acceptance_rate), "of judged drafts"],
-        ["target calls", number(figures.target_calls_per_token, 2), "per token"],
-        ["first token", number(first, 2), "seconds, prompt included"],
+        [say("acceptance"), percent(figures.acceptance_rate), say("of judged drafts")],
+        [say("target calls"), number(figures.target_calls_per_token, 2), say("per token")],
+        [say("first token"), number(first, 2), say("seconds, prompt included")],
     ]
 
 
@@ -100,7 +110,8 @@ def _speedup_text(race: Race, lane: Trace) -> str:
     value = speedup(lane, race.baseline)
     if value is None:
         return DASH
-    return f"{value:.2f}×" + (" slower" if value < 0.995 else "")
+    ratio = f"{value:.2f}"
+    return say("{ratio}× slower", ratio=ratio) if value < 0.995 else f"{ratio}×"
 
 
 def _fidelity_cells(race: Race, lane: Trace) -> list[list[str]]:
@@ -112,10 +123,10 @@ def _fidelity_cells(race: Race, lane: Trace) -> list[list[str]]:
     if found.perplexity is not None and found.greedy_perplexity:
         quotient = found.perplexity / found.greedy_perplexity
     cells = [
-        ["equal tokens", percent(found.equal_tokens), "same place, same token"],
-        ["perplexity ratio", number(quotient, 2), "to greedy, under the target"],
-        ["ROUGE-L", number(found.rouge_l, 2), "against the greedy text"],
-        ["BLEU", number(found.bleu, 2), "against the greedy text"],
+        [say("equal tokens"), percent(found.equal_tokens), say("same place, same token")],
+        [say("perplexity ratio"), number(quotient, 2), say("to greedy, under the target")],
+        ["ROUGE-L", number(found.rouge_l, 2), say("against the greedy text")],
+        ["BLEU", number(found.bleu, 2), say("against the greedy text")],
     ]
     return [cell for cell in cells if cell[1] != DASH]
 
@@ -123,46 +134,55 @@ def _fidelity_cells(race: Race, lane: Trace) -> list[list[str]]:
 def exactness(race: Race, lane: Trace) -> tuple[str, str]:
     """The exactness badge: its kind for the style sheet, and what it says."""
     if lane is race.baseline:
-        return "baseline", "the baseline"
+        return "baseline", say("the baseline")
     if lane.settings.exact and not lane.settings.greedy:
-        return "sampled", "sampled: same distribution, not the same text"
+        return "sampled", say("sampled: same distribution, not the same text")
     if lane.stop_reason is None:
-        return "pending", "compared at the end"
+        return "pending", say("compared at the end")
     if not lane.settings.exact:
-        return "approximate", "approximate by rule" + _then_difference(lane, race)
+        parts = [say("approximate by rule"), *_difference_so_far(lane, race)]
+        return "approximate", clauses(parts)
     if lane.fidelity is None or race.baseline is None:
-        return "unknown", "not comparable"
+        return "unknown", say("not comparable")
     if lane.fidelity.first_difference is None:
-        return "same", "identical to greedy"
+        return "same", say("identical to greedy")
     return "differs", _difference(lane, lane.fidelity)
 
 
-def _then_difference(lane: Trace, race: Race) -> str:
+def _difference_so_far(lane: Trace, race: Race) -> list[str]:
     found = lane.fidelity
     if found is None or race.baseline is None or not race.baseline.settings.greedy:
-        return ""
+        return []
     if found.first_difference is None:
-        return "; identical to greedy this time"
-    return "; " + _difference(lane, found)
+        return [say("identical to greedy this time")]
+    return [_difference(lane, found)]
 
 
 def _difference(lane: Trace, found: Fidelity) -> str:
     place = (found.first_difference or 0) + 1
-    text = f"differs at token {place}: {_quoted(found.ours)} instead of {_quoted(found.theirs)}"
+    told = {"place": place, "ours": _quoted(found.ours), "theirs": _quoted(found.theirs)}
     if found.margin is None:
-        return text
-    text += f", margin {found.margin:.2g}"
+        return say("differs at token {place}: {ours} instead of {theirs}", **told)
+    told["margin"] = f"{found.margin:.2g}"
     noise = lane.provenance.noise
-    if noise is None:
-        return text + (" (a near-tie)" if found.margin < NEAR_TIE else "")
-    if found.margin <= 2 * noise:  # either of the two best may have moved by so much
-        text += f" (a near-tie: one token alone and among others differ by up to {noise:.2g} here)"
-    return text
+    if noise is None and found.margin < NEAR_TIE:
+        return say(
+            "differs at token {place}: {ours} instead of {theirs}, margin {margin} (a near-tie)",
+            **told,
+        )
+    if noise is None or found.margin > 2 * noise:  # either of the two best may have moved so much
+        return say("differs at token {place}: {ours} instead of {theirs}, margin {margin}", **told)
+    return say(
+        "differs at token {place}: {ours} instead of {theirs}, margin {margin} (a near-tie: one "
+        "token alone and among others differ by up to {noise} here)",
+        **told,
+        noise=f"{noise:.2g}",
+    )
 
 
 def _quoted(text: str) -> str:
     visible = text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
-    return f"«{visible[:24]}»" if text else "nothing"
+    return say("«{token}»", token=visible[:24]) if text else say("nothing")
 
 
 def number(value: float | None, digits: int) -> str:

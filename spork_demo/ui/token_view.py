@@ -6,8 +6,11 @@ from models and strangers travels as JSON escapes and is put on the page as text
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
+from spork_demo.charts.palette import FATES, fate_name
+from spork_demo.language import ENGLISH, current, known, say
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Event, Fidelity, Finished, LaneEvent, Node, Race, Round, Started, Token
 from spork_demo.ui import summary, words
@@ -26,14 +29,25 @@ def head_line(race: Race) -> str:
     return _line(
         kind="race",
         recorded=race.recorded,
-        title=race.title,
+        title=known(race.title),
         prompt=race.lanes[0].prompt if race.lanes else "",
         origin=summary.origin(race),
         lanes=[summary.lane_head(place, lane) for place, lane in enumerate(race.lanes, 1)],
-        fates=words.FATES,
-        sources=words.SOURCES,
-        words=words.VIEW,
+        fates=_fates(),
+        sources=_said(words.SOURCES),
+        words=_said(words.VIEW),
     )
+
+
+def _fates() -> dict[str, dict[str, str]]:
+    return {
+        name: {"glyph": FATES[name].glyph, "name": fate_name(name), "words": say(told)}
+        for name, told in words.FATE_WORDS.items()
+    }
+
+
+def _said(table: Mapping[str, str]) -> dict[str, str]:
+    return {name: say(told) for name, told in table.items()}
 
 
 def event_line(news: LaneEvent) -> str:
@@ -70,9 +84,17 @@ def _finished(lane: int, event: Finished) -> str:
         kind="finished",
         lane=lane,
         reason=event.stop_reason,
-        words=event.message or words.STOP_WORDS[event.stop_reason],
+        words=_why_it_ended(event),
         tail=event.tail,
     )
+
+
+def _why_it_ended(event: Finished) -> str:
+    """Its message, where it has one that can be said in the reader's language."""
+    told = known(event.message)
+    if told and (current() == ENGLISH or told != event.message):
+        return told
+    return say(words.STOP_WORDS[event.stop_reason])
 
 
 def _all_committed(round_: Round) -> list[list[Any]]:

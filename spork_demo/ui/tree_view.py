@@ -2,29 +2,39 @@
 
 from spork_demo.charts.figure import number, token_label
 from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt, reading_order, tree_width
-from spork_demo.charts.palette import FATES, source_name
+from spork_demo.charts.palette import FATES, fate_name, source_name
 from spork_demo.charts.tree_words import added
+from spork_demo.language import later, say
 from spork_demo.trace import Node, Round, Token, Trace
 from spork_demo.ui.node_story import node_story
 from spork_demo.ui.plotly_view import PickRow, PickTable, payload
 
 TALLEST = 620
-HOW_TO_READ = (
+HOW_TO_READ = later(
     "q: the drafter's probability, p: the target's. Pick a token in the tree or in the table for "
     "its story."
 )
-COLUMNS = ("token", "place", "fate", "comes from", "draft q", "target p", "confidence", "threshold")
+COLUMNS = (
+    later("token"),
+    later("place"),
+    later("fate"),
+    later("comes from"),
+    later("draft q"),
+    later("target p"),
+    later("confidence"),
+    later("threshold"),
+)
 
 
 def tree_payload(trace: Trace, round_index: int, node_index: int | None = None) -> str:
     """The value of the tree's component for one round of a lane that has it."""
     round_ = trace.rounds[round_index]
     anchor = anchor_text(trace, round_index)
-    told = HOW_TO_READ if node_index is None else node_story(trace, round_index, node_index)
+    told = say(HOW_TO_READ) if node_index is None else node_story(trace, round_index, node_index)
     return payload(
         fork_tree(round_, anchor, node_index),
         fork_tree_alt(round_, anchor),
-        title="Fork tree",
+        title=say("Fork tree"),
         caption=told,
         table=tree_table(round_, node_index),
         min_width=tree_width(round_, anchor),
@@ -62,7 +72,8 @@ def tree_table(round_: Round, selected: int | None = None) -> PickTable:
         )
         for index, cells in lines
     )
-    return PickTable("The tokens of this round", tuple(COLUMNS[column] for column in used), rows)
+    head = tuple(say(COLUMNS[column]) for column in used)
+    return PickTable(say("The tokens of this round"), head, rows)
 
 
 def _fate_at(round_: Round, index: int) -> str:
@@ -72,11 +83,13 @@ def _fate_at(round_: Round, index: int) -> str:
 
 def _drafted(round_: Round, node: Node) -> tuple[str, ...]:
     parent = round_.nodes[node.parent] if 0 <= node.parent < len(round_.nodes) else None
-    after = f"after {token_label(parent.token, parent.text)}" if parent else "after the anchor"
+    after = say("after the anchor")
+    if parent:
+        after = say("after {token}", token=token_label(parent.token, parent.text))
     return (
         token_label(node.token, node.text, 24),
         after,
-        f"{FATES[node.fate].glyph} {node.fate}",
+        f"{FATES[node.fate].glyph} {fate_name(node.fate)}",
         source_name(node.source),
         _cell(node.draft_probability),
         _cell(node.target_probability),
@@ -86,10 +99,10 @@ def _drafted(round_: Round, node: Node) -> tuple[str, ...]:
 
 
 def _own(token: Token) -> tuple[str, ...]:
-    fate = f"{FATES[token.fate].glyph} {token.fate}"
+    fate = f"{FATES[token.fate].glyph} {fate_name(token.fate)}"
     probability = _cell(token.target_probability)
     label = token_label(token.token, token.text, 24)
-    return label, "the target's own", fate, "", "", probability, "", ""
+    return label, say("the target's own"), fate, "", "", probability, "", ""
 
 
 def _cell(value: float | None) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from spork_demo.host import Host, PairInfo
+from spork_demo.language import known, say
 from spork_demo.settings import KNOBS
 from spork_demo.spacefile import Preset
 from spork_demo.ui.lane_picker import LaneWidgets, lane_choices, serving
@@ -67,7 +68,7 @@ def _lanes(presets: Sequence[Preset], pair: Sequence[PairInfo], picks: Sequence[
 
 
 def _learned(pairs: Sequence[PairInfo]) -> str:
-    return pairs[0].about if pairs else ""
+    return known(pairs[0].about) if pairs else ""
 
 
 def _layers(pairs: Sequence[PairInfo]) -> Any:
@@ -75,6 +76,10 @@ def _layers(pairs: Sequence[PairInfo]) -> Any:
         return gr.skip()
     pair = pairs[0]
     value = min(LAYERS.default, pair.layers)
-    return gr.update(
-        value=value, maximum=pair.layers, info=f"{LAYERS.meaning}; {pair.name} has {pair.layers}"
+    info = say(
+        "{meaning}; {name} has {layers}",
+        meaning=say(LAYERS.meaning),
+        name=pair.name,
+        layers=pair.layers,
     )
+    return gr.update(value=value, maximum=pair.layers, info=info)
