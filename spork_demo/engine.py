@@ -10,6 +10,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from spork_demo.cells import Cell
 from spork_demo.decoding.measured_costs import CostTables
 from spork_demo.fidelity import compare
 from spork_demo.lanes import Lane
@@ -19,6 +20,7 @@ from spork_demo.models.pair import Pair
 from spork_demo.models.text import Codec, Stream
 from spork_demo.race import interleave
 from spork_demo.settings import Settings, resolve
+from spork_demo.sweep import Sweep, sweep
 from spork_demo.trace import LaneEvent, Provenance, Race, Trace, advance, finite
 
 logger = logging.getLogger(__name__)
@@ -161,6 +163,26 @@ def run_lanes(engine: Engine, race: Race, ids: Sequence[int]) -> Iterator[LaneEv
         race = advance(race, news)
         yield news
     yield from compare(race, lambda tokens: engine.perplexity(ids, tokens))
+
+
+def sweep_lanes(
+    engine: Engine, prompts: Sequence[str], grid: Sequence[Cell], limit: int, repeats: int = 1
+) -> Iterator[Sweep]:
+    """A sweep whose races run on `engine`; everything is checked before the first.
+
+    Raises SettingsError when the pair cannot serve a cell, ValueError for a prompt.
+    """
+    for cell in grid:
+        engine.resolve(cell.settings)
+    encoded = {prompt: engine.encode(prompt, limit) for prompt in prompts}
+
+    def run(prompt: str, lanes: Sequence[Settings]) -> Iterator[Race | LaneEvent]:
+        resolved = [engine.resolve(settings) for settings in lanes]
+        race = empty_race(engine, prompt, resolved, [""] * len(lanes))
+        yield race
+        yield from run_lanes(engine, race, encoded[prompt])
+
+    yield from sweep(run, prompts, grid, repeats)
 
 
 def device_name(device: str) -> str:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from spork_demo.cells import Cell
 from spork_demo.language import later
 from spork_demo.settings import Settings
+from spork_demo.sweep import Sweep
 from spork_demo.trace import LaneEvent, Race
 
 logger = logging.getLogger(__name__)
@@ -69,6 +71,16 @@ class Host(Protocol):
         """
         ...
 
+    def sweep(
+        self, prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1, pair: str = ""
+    ) -> Iterator[Sweep]:
+        """Race every cell on every prompt; yields the sweep so far after each round.
+
+        Holds the device from the first race to the last. Closing the iterator stops it at the next
+        round boundary. Raises RunRefusedError with a sentence before the first race.
+        """
+        ...
+
 
 class DeferredHost:
     """Puts the page up before torch is even imported: `build` makes the real host meanwhile."""
@@ -94,6 +106,13 @@ class DeferredHost:
         if self._host is None:
             raise RunRefusedError(self._status.message)
         yield from self._host.race(prompt, lanes, labels, pair)
+
+    def sweep(
+        self, prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1, pair: str = ""
+    ) -> Iterator[Sweep]:
+        if self._host is None:
+            raise RunRefusedError(self._status.message)
+        yield from self._host.sweep(prompts, grid, repeats, pair)
 
     def _run(self) -> None:
         try:

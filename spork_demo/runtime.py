@@ -3,10 +3,12 @@
 import logging
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
-from spork_demo.engine import Engine, device_name, empty_race, run_lanes
+from spork_demo.cells import Cell
+from spork_demo.engine import Engine, device_name, empty_race, run_lanes, sweep_lanes
 from spork_demo.host import PairInfo, RunRefusedError, Status
 from spork_demo.language import later, say
 from spork_demo.models.native import kernels
@@ -15,6 +17,7 @@ from spork_demo.models.progress import ModelUnavailable, Progress
 from spork_demo.race import failure_sentence
 from spork_demo.settings import Settings, SettingsError
 from spork_demo.spacefile import PairSpec, Spacefile
+from spork_demo.sweep import Sweep
 from spork_demo.trace import LaneEvent, Race
 
 logger = logging.getLogger(__name__)
@@ -53,17 +56,7 @@ class LocalHost:
         self, prompt: str, lanes: Sequence[Settings], labels: Sequence[str], pair: str = ""
     ) -> Iterator[Race | LaneEvent]:
         """See `Host.race`. The device is held from the first event to the last."""
-        if not self._engines:
-            raise RunRefusedError(self._status.message)
-        spec = self._specs.get(pair or next(iter(self._engines)))
-        if spec is None:
-            raise RunRefusedError(say("That model pair is not one this machine runs."))
-        if not self._device.acquire(timeout=2 * self._limits.seconds_per_run):
-            raise RunRefusedError(
-                say("The device is busy with another run; try again in a moment.")
-            )
-        try:
-            engine = self._engine(spec)
+        with self._held(pair) as engine:
             try:
                 resolved = [engine.resolve(settings) for settings in lanes]
                 ids = engine.encode(prompt, self._limits.prompt_tokens)
@@ -72,6 +65,34 @@ class LocalHost:
             race = empty_race(engine, prompt, resolved, labels)
             yield race
             yield from run_lanes(engine, race, ids)
+
+    def sweep(
+        self, prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1, pair: str = ""
+    ) -> Iterator[Sweep]:
+        """See `Host.sweep`."""
+        with self._held(pair) as engine:
+            states = sweep_lanes(engine, prompts, grid, self._limits.prompt_tokens, repeats)
+            try:
+                yield next(states)
+            except (SettingsError, ValueError) as error:
+                raise RunRefusedError(str(error)) from error
+            yield from states
+
+    @contextmanager
+    def _held(self, pair: str) -> Iterator[Engine]:
+        """The engine of a pair, the device being nobody else's meanwhile."""
+        if not self._engines:
+            raise RunRefusedError(self._status.message)
+        spec = self._specs.get(pair or next(iter(self._engines)))
+        if spec is None:
+            raise RunRefusedError(say("That model pair is not one this machine runs."))
+        longest = max(self._limits.seconds_per_run, self._limits.sweep_seconds)
+        if not self._device.acquire(timeout=2 * longest):
+            raise RunRefusedError(
+                say("The device is busy with another run; try again in a moment.")
+            )
+        try:
+            yield self._engine(spec)
         finally:
             self._device.release()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spork_demo.cells import CELL_LIMIT
 from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES
 
 VERSION = 1
@@ -79,6 +80,9 @@ class Limits:
     queue: int
     upload_mb: int
     visitors: int
+    sweep_cells: int
+    sweep_prompts: int
+    sweep_seconds: int
 
 
 LIMIT_RANGES = {
@@ -91,6 +95,9 @@ LIMIT_RANGES = {
     "queue": (1, 1000),
     "upload_mb": (1, 100),
     "visitors": (1, 10_000),
+    "sweep_cells": (1, CELL_LIMIT),
+    "sweep_prompts": (1, 100),
+    "sweep_seconds": (1, 36_000),
 }
 
 

@@ -1,153 +1,138 @@
-"""One or two knobs swept over prompts: what each value gains in speed and costs in fidelity.
+"""One or two knobs swept over prompts: races, a few cells beside one greedy lane at a time.
 
-Plain data and arithmetic; a race is run by whoever has a model. Every cell is compared with a
-greedy lane of its own races, so that a machine that drifts drifts for both.
+Plain data; a race is run by whoever has a model.
 """
 
 import itertools
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spork_demo.metrics import measure, ratio
-from spork_demo.settings import Settings, SettingsError
-from spork_demo.trace import Race, Trace
+from spork_demo.cells import Cell, Outcome
+from spork_demo.metrics import measure
+from spork_demo.settings import SEED_LIMIT, Settings
+from spork_demo.trace import LaneEvent, Provenance, Race, Trace, advance
 
 CELLS_A_RACE = 6
 """Lanes that race beside one greedy lane."""
 
-CELL_LIMIT = 144
-AXIS_LIMIT = 2
-
-Run = Callable[[str, Sequence[Settings]], Race]
-"""Runs lanes on a prompt and returns the finished race, its fidelity computed."""
+Run = Callable[[str, Sequence[Settings]], Iterator[Race | LaneEvent]]
+"""Runs lanes on a prompt: first the empty race, then its events, its fidelity among them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One combination of values and what came of it so far.
-
-    values: the swept settings by name. greedy_seconds, greedy_tokens: of the greedy lanes this
-        cell raced against. log_perplexities: summed difference of log perplexity to greedy's.
+class Sweep:
+    """A sweep so far. cells: what races that are over brought. running: the race under way, whose
+    lanes after the greedy one belong to the cells at `places`.
     """
 
-    values: Mapping[str, Any]
-    settings: Settings
-    races: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    rounds: int = 0
-    target_calls: int = 0
-    greedy_tokens: int = 0
-    greedy_seconds: float = 0.0
-    identical: int = 0
-    equal_tokens: float = 0.0
-    log_perplexities: float = 0.0
+    cells: tuple[Cell, ...]
+    races: int
+    lanes: int
+    races_done: int = 0
+    lanes_done: int = 0
+    running: Race | None = None
+    places: tuple[int, ...] = ()
+    provenance: Provenance = Provenance()
 
     @property
-    def speedup(self) -> float | None:
-        """Decode tokens per second over greedy's."""
-        ours, theirs = ratio(self.tokens, self.seconds), self.greedy_rate
-        return ratio(ours, theirs) if ours is not None and theirs else None
+    def share(self) -> float:
+        """How much of the sweep is done, by lanes, those under way by their tokens."""
+        under_way = self.running.lanes if self.running else ()
+        return (self.lanes_done + sum(map(_lane_share, under_way))) / self.lanes
 
-    @property
-    def greedy_rate(self) -> float | None:
-        return ratio(self.greedy_tokens, self.greedy_seconds)
+    def so_far(self) -> tuple[Cell, ...]:
+        """The cells with what the race under way has brought: speed, its texts not compared."""
+        found = list(self.cells)
+        lanes = self.running.lanes if self.running else ()
+        for place, lane in zip(self.places, lanes[1:], strict=False):
+            if lane.rounds and lanes[0].rounds:
+                found[place] = _added(found[place], lane, lanes[0])
+        return tuple(found)
 
-    def plain(self) -> dict[str, Any]:
-        """A row of a table: the values, then ratios; None where there is nothing to divide by."""
-        return {
-            **self.values,
-            "speedup": self.speedup,
-            "tokens_per_second": ratio(self.tokens, self.seconds),
-            "accepted_length": ratio(self.tokens, self.rounds),
-            "target_calls_per_token": ratio(self.target_calls, self.tokens),
-            "equal_tokens": ratio(self.equal_tokens, self.races),
-            "identical": self.identical,
-            "races": self.races,
-            "perplexity_ratio": math.exp(self.log_perplexities / self.races)
-            if self.races
-            else None,
-            "exact": self.settings.exact,
-        }
+    def took(self, item: Race | LaneEvent, places: tuple[int, ...]) -> "Sweep":
+        """One more item of the race under way."""
+        if isinstance(item, Race):
+            return replace(self, running=item, places=places, provenance=item.lanes[0].provenance)
+        return replace(self, running=advance(self.running, item))
+
+    def ended_race(self) -> "Sweep":
+        """The race under way is over and counts."""
+        lanes = len(self.running.lanes) if self.running else 0
+        return replace(
+            self,
+            cells=self.so_far(),
+            races_done=self.races_done + 1,
+            lanes_done=self.lanes_done + lanes,
+            running=None,
+            places=(),
+        )
 
 
-def cells(base: Settings, axes: Mapping[str, Sequence[Any]]) -> tuple[Cell, ...]:
-    """Every combination of the values of one or two settings on top of `base`.
+def sweep(
+    run: Run, prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1
+) -> Iterator[Sweep]:
+    """The sweep after each event of its races, prompt by prompt, then once more per repeat.
 
-    Raises SettingsError with a sentence for a bad value, too many axes or too many cells.
+    Closing the iterator ends the race under way at its next round; what was yielded is kept.
+    A repeat races with the next seed, so that samples differ.
     """
-    if not 1 <= len(axes) <= AXIS_LIMIT:
-        raise SettingsError("A sweep is over one setting or two.")
-    if any(not values for values in axes.values()):
-        raise SettingsError("A swept setting needs at least one value.")
-    count = math.prod(len(values) for values in axes.values())
-    if count > CELL_LIMIT:
-        raise SettingsError(f"A sweep has at most {CELL_LIMIT} cells; this one has {count}.")
-    made = []
-    for combination in itertools.product(*axes.values()):
-        values = dict(zip(axes, combination, strict=True))
-        settings = Settings.from_plain(base.to_plain() | values)
-        if settings.method == "greedy":
-            raise SettingsError("Greedy is what a sweep compares with; choose another method.")
-        made.append(Cell(values, settings))
-    return tuple(made)
+    plan = groups(grid)
+    number = repeats * len(prompts)
+    lanes = number * (len(grid) + len(plan))
+    state = Sweep(tuple(grid), races=number * len(plan), lanes=lanes)
+    yield state
+    for repeat, prompt, places in itertools.product(range(repeats), prompts, plan):
+        settings = [_reseeded(grid[place].settings, repeat) for place in places]
+        greedy = replace(settings[0], method="greedy")
+        with closing(run(prompt, [greedy, *settings])) as news:
+            for item in news:
+                state = state.took(item, places)
+                yield state
+        state = state.ended_race()
+        yield state
 
 
-def sweep(run: Run, prompts: Sequence[str], grid: Sequence[Cell]) -> Iterator[tuple[Cell, ...]]:
-    """The grid after each race, prompt by prompt; closing the iterator keeps what is done."""
-    found = list(grid)
-    for prompt in prompts:
-        for start in range(0, len(found), CELLS_A_RACE):
-            some = found[start : start + CELLS_A_RACE]
-            greedy = replace(some[0].settings, method="greedy")
-            race = run(prompt, [greedy, *(cell.settings for cell in some)])
-            for place, lane in enumerate(race.lanes[1:]):
-                found[start + place] = _added(some[place], lane, race.lanes[0])
-            yield tuple(found)
+def groups(grid: Sequence[Cell]) -> tuple[tuple[int, ...], ...]:
+    """Which cells race together: those whose greedy lane is the same, a few at a time."""
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for place, cell in enumerate(grid):
+        s = cell.settings
+        alike.setdefault((s.temperature, s.top_p, s.top_k, s.seed, s.max_new_tokens), []).append(
+            place
+        )
+    return tuple(
+        tuple(places[start : start + CELLS_A_RACE])
+        for places in alike.values()
+        for start in range(0, len(places), CELLS_A_RACE)
+    )
 
 
-def races(prompts: Sequence[str], grid: Sequence[Cell]) -> int:
-    """How many races `sweep` will run."""
-    return len(prompts) * math.ceil(len(grid) / CELLS_A_RACE)
-
-
-def best_exact(grid: Sequence[Cell]) -> Cell | None:
-    """The fastest cell whose rules promise the target's own output."""
-    exact = [cell for cell in grid if cell.settings.exact and cell.speedup is not None]
-    return max(exact, key=lambda cell: cell.speedup or 0.0, default=None)
-
-
-def pareto(grid: Sequence[Cell]) -> tuple[Cell, ...]:
-    """Cells that no other one beats in both speedup and share of equal tokens, fastest first."""
-    done = [cell for cell in grid if cell.races and cell.speedup is not None]
-    done.sort(key=lambda cell: (-(cell.speedup or 0.0), -cell.equal_tokens / cell.races))
-    front: list[Cell] = []
-    for cell in done:
-        if not front or cell.equal_tokens / cell.races > front[-1].equal_tokens / front[-1].races:
-            front.append(cell)
-    return tuple(front)
+def _reseeded(settings: Settings, repeat: int) -> Settings:
+    return replace(settings, seed=(settings.seed + repeat) % (SEED_LIMIT + 1))
 
 
 def _added(cell: Cell, lane: Trace, greedy: Trace) -> Cell:
     """`cell` with one more race. A lane that failed counts with what it committed."""
-    ours, theirs, found = measure(lane), measure(greedy), lane.fidelity
-    same = lane.ids == greedy.ids
-    equal = found.equal_tokens if found and found.equal_tokens is not None else float(same)
-    apart = 0.0
-    if found and found.perplexity and found.greedy_perplexity:
-        apart = math.log(found.perplexity / found.greedy_perplexity)
-    return replace(
-        cell,
-        races=cell.races + 1,
-        tokens=cell.tokens + ours.committed,
-        seconds=cell.seconds + ours.decode_seconds,
-        rounds=cell.rounds + ours.rounds,
-        target_calls=cell.target_calls + ours.target_calls,
-        greedy_tokens=cell.greedy_tokens + theirs.committed,
-        greedy_seconds=cell.greedy_seconds + theirs.decode_seconds,
-        identical=cell.identical + same,
-        equal_tokens=cell.equal_tokens + equal,
-        log_perplexities=cell.log_perplexities + apart,
+    ours, theirs = measure(lane), measure(greedy)
+    outcome = Outcome(
+        settings=lane.settings,
+        tokens=ours.committed,
+        seconds=ours.decode_seconds,
+        rounds=ours.rounds,
+        target_calls=ours.target_calls,
+        greedy_tokens=theirs.committed,
+        greedy_seconds=theirs.decode_seconds,
+        fidelity=lane.fidelity,
+        identical=lane.fidelity is not None and lane.ids == greedy.ids,
+        failed=lane.stop_reason == "failed",
     )
+    return replace(cell, outcomes=(*cell.outcomes, outcome))
+
+
+def _lane_share(lane: Trace) -> float:
+    if lane.stop_reason is not None:
+        return 1.0
+    committed = sum(len(round_.committed) for round_ in lane.rounds)
+    return min(1.0, committed / lane.settings.max_new_tokens)

@@ -1,16 +1,14 @@
 """`python -m spork_demo sweep`: a table of what a knob gains and costs, and a CSV or JSON of it."""
 
-import csv
-import io
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spork_demo.engine import Engine, empty_race, run_lanes
+from spork_demo.axes import axis_values
+from spork_demo.cells import Cell, best_exact, cells, pareto
+from spork_demo.engine import Engine, sweep_lanes
 from spork_demo.settings import CHOICES, KNOBS, Settings, SettingsError
-from spork_demo.sweep import Cell, best_exact, cells, pareto, races, sweep
-from spork_demo.trace import Race, advance
+from spork_demo.sweep_file import as_csv, as_json
 
 COLUMNS = {
     "speedup": "{:.2f}",
@@ -23,16 +21,14 @@ COLUMNS = {
 
 
 def parse_axes(given: Sequence[str]) -> dict[str, list[Any]]:
-    """`draft_length=2,4,8` -> values by setting; SettingsError for anything else."""
+    """`draft_length=2,4,8` or `draft_length=2:8:2` -> values by setting; else SettingsError."""
     axes: dict[str, list[Any]] = {}
     for text in given:
         name, _, values = text.partition("=")
         name = name.replace("-", "_")
         if name in axes or not values or name not in {*KNOBS, *CHOICES}:
             raise SettingsError(f"A swept setting looks like draft_length=2,4,8, not {text[:60]}.")
-        axes[name] = [
-            value if name in CHOICES else _number(name, value) for value in values.split(",")
-        ]
+        axes[name] = axis_values(name, values)
     return axes
 
 
@@ -48,27 +44,14 @@ def run_sweep(
     Raises SettingsError when the pair cannot serve a cell, ValueError for a prompt.
     """
     grid = cells(base, axes)
-    for cell in grid:
-        engine.resolve(cell.settings)
-    for prompt in prompts:
-        engine.encode(prompt, engine.pair.context_length)
-    whole, latest = races(prompts, grid), grid
-
-    def run(prompt: str, lanes: Sequence[Settings]) -> Race:
-        ids = engine.encode(prompt, engine.pair.context_length)
-        resolved = [engine.resolve(settings) for settings in lanes]
-        race = empty_race(engine, prompt, resolved, [""] * len(lanes))
-        for news in run_lanes(engine, race, ids):
-            race = advance(race, news)
-        return race
-
+    state = None
     try:
-        for done, found in enumerate(sweep(run, prompts, grid), 1):
-            latest = found
-            told(f"race {done} of {whole}")
+        for state in sweep_lanes(engine, prompts, grid, engine.pair.context_length):
+            if state.races_done and state.running is None:
+                told(f"race {state.races_done} of {state.races}")
     except KeyboardInterrupt:
         told("Stopped; what is done is kept.")
-    return latest
+    return state.so_far() if state else grid
 
 
 def table(grid: Sequence[Cell]) -> str:
@@ -84,7 +67,8 @@ def table(grid: Sequence[Cell]) -> str:
         text += "".join(f"{row[name]!s:>18}" for name in names)
         for name, form in COLUMNS.items():
             text += f"{'-' if row[name] is None else form.format(row[name]):>24}"
-        lines.append(text + f"{row['identical']:>20} of {row['races']}")
+        same = "-" if row["identical"] is None else row["identical"]
+        lines.append(text + f"{same:>20} of {row['compared']}")
     lines.append("* no other cell has both more speed and more equal tokens")
     best = best_exact(grid)
     if best is not None:
@@ -95,20 +79,5 @@ def table(grid: Sequence[Cell]) -> str:
 
 def write(grid: Sequence[Cell], path: Path, provenance: dict[str, Any]) -> None:
     """The grid as JSON, with what it was measured on, or as CSV by the file's ending."""
-    rows = [cell.plain() for cell in grid]
-    if path.suffix == ".json":
-        text = json.dumps({"provenance": provenance, "cells": rows}, indent=2)
-    else:
-        buffer = io.StringIO()
-        writer = csv.DictWriter(buffer, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        text = buffer.getvalue()
+    text = as_json(grid, provenance) if path.suffix == ".json" else as_csv(grid)
     path.write_text(text, encoding="utf-8")
-
-
-def _number(name: str, text: str) -> int | float:
-    try:
-        return int(text) if KNOBS[name].whole else float(text)
-    except ValueError:
-        raise SettingsError(f"{name} must be a number.") from None

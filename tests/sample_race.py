@@ -46,6 +46,9 @@ LIMITS = Limits(
     queue=4,
     upload_mb=2,
     visitors=8,
+    sweep_cells=24,
+    sweep_prompts=4,
+    sweep_seconds=120,
 )
 PRESETS = (
     Preset("Speculative, n-gram", "speculative", drafter="ngram"),

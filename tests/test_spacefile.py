@@ -35,6 +35,9 @@ seconds_per_run = 10
 queue = 3
 upload_mb = 1
 visitors = 5
+sweep_cells = 9
+sweep_prompts = 2
+sweep_seconds = 30
 [[pairs]]
 name = "mine"
 target = { source = "hub", id = "someone/big", revision = "abc" }
