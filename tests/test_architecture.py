@@ -16,7 +16,7 @@ TORCH = {"torch", "transformers", "accelerate", "safetensors"}
 DRAWING = {"gradio", "plotly"}
 PLAIN = (
     *("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race"),
-    *("sweep", "language"),
+    *("sweep", "cells", "axes", "sweep_file", "equivalents", "language"),
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),

@@ -1,17 +1,22 @@
 """Sweeps: the grid, the sums over races, the front, and the command on the embedded model."""
 
 import csv
+import dataclasses
 import json
 import math
 
 import pytest
 
+from spork_demo import engine as engine_module
 from spork_demo import sweep_command
+from spork_demo.axes import SWEPT, USUAL, axis_values, unread
+from spork_demo.cells import MEASURES, best_exact, cells, pareto, possible_cells
 from spork_demo.cli import main
-from spork_demo.settings import Settings, SettingsError
-from spork_demo.sweep import CELLS_A_RACE, best_exact, cells, pareto, races, sweep
+from spork_demo.settings import CHOICES, KNOBS, SEED_LIMIT, Settings, SettingsError
+from spork_demo.sweep import CELLS_A_RACE, groups, sweep
 from spork_demo.sweep_command import parse_axes, table
-from spork_demo.trace import Fidelity, Race, Round, Token, Trace
+from spork_demo.sweep_file import as_csv, as_json
+from spork_demo.trace import Fidelity, LaneEvent, Provenance, Race, Round, Token, Trace
 
 BASE = Settings(method="speculative", drafter="ngram")
 
@@ -24,7 +29,23 @@ def lane(settings: Settings, ids, per_round: int, seconds: float, **found) -> Tr
         rounds.append(
             Round(len(rounds), (), tokens, 0, 0, 1, 0, 1, seconds, 0.0, seconds, 0.0)
         )  # fmt: skip
-    return Trace(settings, "p", rounds=tuple(rounds), fidelity=Fidelity(**found))
+    return Trace(
+        settings, "p", rounds=tuple(rounds), stop_reason="length", fidelity=Fidelity(**found)
+    )
+
+
+def replayed(race: Race):
+    """A finished race as a host would run it: the empty race, then its lanes' events in turns."""
+    yield Race(race.title, tuple(Trace(lane.settings, lane.prompt) for lane in race.lanes))
+    streams = [list(lane.events()) for lane in race.lanes]
+    for place in range(max(map(len, streams))):
+        for number, events in enumerate(streams):
+            if place < len(events):
+                yield LaneEvent(number, events[place])
+
+
+def fake_run(prompt: str, lanes):
+    return replayed(fake(prompt, lanes))
 
 
 def fake(prompt: str, lanes) -> Race:
@@ -40,6 +61,8 @@ def fake(prompt: str, lanes) -> Race:
                 settings.draft_length,
                 1.5,
                 equal_tokens=0.75 if strays else 1.0,
+                rouge_l=0.5 if strays else 1.0,
+                bleu=0.25 if strays else 1.0,
                 perplexity=4.0 if strays else 2.0,
                 greedy_perplexity=2.0,
             )
@@ -48,8 +71,8 @@ def fake(prompt: str, lanes) -> Race:
 
 
 def last(iterator):
-    *_, found = iterator
-    return found
+    *_, state = iterator
+    return state.cells
 
 
 def test_a_grid_holds_every_combination_in_order():
@@ -82,7 +105,7 @@ def test_a_grid_that_cannot_be_is_refused_in_words(axes, words):
 
 def test_sums_over_prompts_by_hand():
     grid = cells(BASE, {"draft_length": [2, 4], "rules": ["exact", "article"]})
-    found = last(sweep(fake, ["a", "b"], grid))
+    found = last(sweep(fake_run, ["a", "b"], grid))
     rows = [cell.plain() for cell in found]
     assert [row["draft_length"] for row in rows] == [2, 2, 4, 4]
     # 12 tokens: greedy 12 s; γ 2: 6 rounds of 1.5 s; γ 4: 3 rounds
@@ -106,7 +129,7 @@ def test_the_front_keeps_what_is_faster_or_more_alike():
         return Race(prompt, (race.lanes[0], slow, *race.lanes[2:]))
 
     grid = cells(BASE, {"rules": ["exact", "article"]})
-    found = last(sweep(slower_when_exact, ["a"], grid))
+    found = last(sweep(lambda *asked: replayed(slower_when_exact(*asked)), ["a"], grid))
     assert pareto(found) == (found[1], found[0])
     assert best_exact(found) is found[0]
 
@@ -116,18 +139,184 @@ def test_cells_race_in_groups_beside_a_greedy_lane_each_and_come_as_they_end():
 
     def watched(prompt, lanes):
         seen.append((prompt, [settings.method for settings in lanes]))
-        return fake(prompt, lanes)
+        return replayed(fake(prompt, lanes))
 
     grid = cells(BASE, {"draft_length": range(1, CELLS_A_RACE + 3)})
-    steps = list(sweep(watched, ["a", "b"], grid))
-    assert len(steps) == races(["a", "b"], grid) == 4
+    states = list(sweep(watched, ["a", "b"], grid))
+    between = [state for state in states if state.running is None]
+    assert [state.races_done for state in between] == [0, 1, 2, 3, 4]
+    assert {state.races for state in states} == {4}
     assert [prompt for prompt, _ in seen] == ["a", "a", "b", "b"]
     assert [methods[0] for _, methods in seen] == ["greedy"] * 4
     assert [len(methods) for _, methods in seen] == [CELLS_A_RACE + 1, 3] * 2
-    assert [cell.races for cell in steps[0]] == [1] * CELLS_A_RACE + [0, 0]
-    assert steps[0][-1].plain()["speedup"] is None
-    assert [cell.races for cell in steps[-1]] == [2] * len(grid)
-    assert "-" in table(steps[0])
+    assert [cell.races for cell in between[1].cells] == [1] * CELLS_A_RACE + [0, 0]
+    assert between[1].cells[-1].plain()["speedup"] is None
+    assert [cell.races for cell in between[-1].cells] == [2] * len(grid)
+    assert "-" in table(between[1].cells)
+    shares = [state.share for state in states]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
+
+
+def test_a_race_under_way_counts_with_its_speed_and_not_with_its_text():
+    grid = cells(BASE, {"draft_length": [4]})
+    states = list(sweep(fake_run, ["a"], grid))
+    # the empty sweep, the empty race, two starts, then a round of each lane
+    cell = states[5].so_far()[0]
+    assert (cell.races, cell.tokens, cell.rounds, cell.compared) == (1, 4, 1, ())
+    assert cell.speedup == pytest.approx((4 / 1.5) / 1.0)
+    assert cell.plain()["equal_tokens"] is None
+    assert states[5].cells[0].races == 0
+    assert states[-1].cells[0].compared
+
+
+def test_closing_a_sweep_closes_its_race():
+    closed = []
+
+    def run(prompt, lanes):
+        try:
+            yield from fake_run(prompt, lanes)
+        finally:
+            closed.append(prompt)
+
+    steps = sweep(run, ["a", "b"], cells(BASE, {"draft_length": [2]}))
+    for _ in range(4):
+        next(steps)
+    steps.close()
+    assert closed == ["a"]
+
+
+def test_samples_race_beside_samples_and_repeats_take_the_next_seed():
+    base = Settings(method="speculative", drafter="ngram", seed=SEED_LIMIT)
+    grid = cells(base, {"draft_length": [2, 4], "temperature": [0.0, 1.0]})
+    assert groups(grid) == ((0, 2), (1, 3))
+    seen = []
+
+    def watched(prompt, lanes):
+        seen.append([(s.temperature, s.seed) for s in lanes])
+        return fake_run(prompt, lanes)
+
+    found = last(sweep(watched, ["a"], grid, repeats=2))
+    assert seen == [[(t, seed)] * 3 for seed in (SEED_LIMIT, 0) for t in (0.0, 1.0)]
+    sampled = found[1].plain()
+    assert [sampled[name] for name in MEASURES] == [None, None, None, pytest.approx(1.0)]
+    assert sampled["identical"] is None
+    assert found[0].plain()["equal_tokens"] == 1.0
+
+
+def test_the_spread_is_that_of_the_races():
+    def run(prompt, lanes):
+        race = fake(prompt, lanes)
+        if prompt == "slow":
+            race = Race("", (race.lanes[0], lane(lanes[1], list(range(12)), 2, 3.0)))
+        return replayed(race)
+
+    (cell,) = last(sweep(run, ["quick", "slow"], cells(BASE, {"draft_length": [2]})))
+    assert cell.spread == pytest.approx((12 / 18, 12 / 9))
+    assert cell.speedup == pytest.approx(24 / 27)  # 12 tokens in 9 s, 12 in 18 s; greedy 1 a s
+    assert cell.few_rounds
+
+
+def test_a_lane_that_failed_is_never_the_best():
+    def run(prompt, lanes):
+        race = fake(prompt, lanes)
+        failed = dataclasses.replace(race.lanes[2], stop_reason="failed")
+        return replayed(Race("", (*race.lanes[:2], failed)))
+
+    found = last(sweep(run, ["a"], cells(BASE, {"draft_length": [2, 4]})))
+    assert found[1].speedup > found[0].speedup
+    assert best_exact(found) is found[0]
+
+
+def test_impossible_combinations_are_left_out_and_counted():
+    base = Settings(method="dspark", rules="article", drafter="ngram")
+    axes = {"min_threshold": [0.1, 0.5], "max_threshold": [0.3, 0.6]}
+    grid, refusals = possible_cells(base, axes)
+    assert [tuple(cell.values.values()) for cell in grid] == [(0.1, 0.3), (0.1, 0.6), (0.5, 0.6)]
+    assert refusals == ("min_threshold must not be above max_threshold.",)
+    with pytest.raises(SettingsError, match="at most 3 cells; this one has 4"):
+        possible_cells(base, axes, limit=3)
+
+
+def test_less_perplexity_is_more_fidelity():
+    found = last(sweep(fake_run, ["a"], cells(BASE, {"rules": ["exact", "article"]})))
+    assert pareto(found, "perplexity_ratio") == (found[0],)
+    assert found[1].fidelity("perplexity_ratio") == pytest.approx(2.0)
+    assert [found[1].fidelity(name) for name in ("rouge_l", "bleu")] == [0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("draft_length", "2, 4, 8", [2, 4, 8]),
+        ("draft_length", "2，4、8;16", [2, 4, 8, 16]),
+        ("draft_length", "1:4", [1, 2, 3, 4]),
+        ("draft_length", "1:8:3, 16", [1, 4, 7, 16]),
+        ("draft_length", "4 4 2:4:2", [4, 2]),
+        ("accept_threshold", "0.5:0.7:0.1", [0.5, 0.6, 0.7]),
+        ("temperature", "0:0.15", [0, 0.05, 0.1, 0.15]),
+        ("temperature", "1.0", [1.0]),
+        ("drafter", "ngram, early_exit", ["ngram", "early_exit"]),
+    ],
+)
+def test_values_as_they_are_typed(name, text, values):
+    assert axis_values(name, text) == values
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("draft_length", "", "look like 2, 4, 8"),
+        ("draft_length", None, "look like 2, 4, 8"),
+        ("draft_length", 3, "look like 2, 4, 8"),
+        ("draft_length", "1:2:3:4", "look like 2, 4, 8"),
+        ("draft_length", "-1", "look like 2, 4, 8"),
+        ("draft_length", "nan", "look like 2, 4, 8"),
+        ("draft_length", "1e9", "look like 2, 4, 8"),
+        ("draft_length", "٣", "look like 2, 4, 8"),
+        ("draft_length", "<img src=x onerror=alert(1)>", "look like 2, 4, 8"),
+        ("draft_length", "1:999999999999", "more than 144 values"),
+        ("draft_length", "8:1", "goes upwards"),
+        ("draft_length", "1:8:0", "goes upwards"),
+        ("draft_length", "2.5", "whole number"),
+        ("draft_length", "99", "between 1 and 16"),
+        ("draft_length", "1" * 500, "look like 2, 4, 8"),
+        ("temperature", "0:2:0.00001", "more than 144 values"),
+        ("drafter", "beam", "must be one of"),
+        ("gamma", "1", "no setting called"),
+    ],
+)
+def test_values_that_cannot_be_read_are_refused_in_a_sentence(name, text, words):
+    with pytest.raises(SettingsError, match=words):
+        axis_values(name, text)
+
+
+def test_usual_values_are_values_and_offered_settings_are_read():
+    for (method, rules), names in SWEPT.items():
+        base = Settings(method=method, rules=rules, schedule="threshold", fork_shape="tree")
+        for name in names:
+            assert name in KNOBS or name in CHOICES
+            if name in USUAL:
+                assert len(axis_values(name, USUAL[name])) >= 3 - (name == "policy")
+        assert not unread(base, "policy")
+    chain = Settings(method="speculative", drafter="ngram")
+    assert unread(chain, "fork_width")
+    assert unread(chain, "verifier_layers")
+    assert not unread(Settings(method="speculative", drafter="early_exit"), "verifier_layers")
+    assert unread(Settings(method="spork", fork_shape="forks"), "node_budget")
+    assert unread(Settings(method="dspark", schedule="full"), "confidence_threshold")
+
+
+def test_a_file_holds_the_cells_their_settings_and_what_they_ran_on():
+    found = last(sweep(fake_run, ["a"], cells(BASE, {"draft_length": [2, 4]})))
+    rows = list(csv.DictReader(as_csv(found).splitlines()))
+    assert [row["draft_length"] for row in rows] == ["2", "4"]
+    assert [float(row["speedup"]) for row in rows] == pytest.approx([12 / 9, 12 / 4.5])
+    plain = json.loads(as_json(found, Provenance(target="t"), ["a"], {"text": "x"}))
+    assert plain["provenance"]["target"] == "t"
+    assert plain["prompts"] == ["a"]
+    assert plain["cells"][1]["settings"]["draft_length"] == 4
+    assert plain["best_exact"] == {"text": "x"}
 
 
 def test_axes_as_they_are_typed():
@@ -165,14 +354,14 @@ def test_the_command_prints_and_writes_the_same_figures(embedded_folder, tmp_pat
 
 
 def test_an_interrupted_sweep_keeps_what_is_done(engine, monkeypatch):
-    plain, told = sweep_command.run_lanes, []
+    plain, told = engine_module.run_lanes, []
 
     def stopped(*arguments):
         if len(told) == 1:
             raise KeyboardInterrupt
         return plain(*arguments)
 
-    monkeypatch.setattr(sweep_command, "run_lanes", stopped)
+    monkeypatch.setattr(engine_module, "run_lanes", stopped)
     settings = Settings(method="spork", max_new_tokens=4)
     found = sweep_command.run_sweep(
         engine, settings, {"fork_width": [1, 2]}, ["Hello", "Hi"], told.append
