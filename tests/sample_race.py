@@ -4,9 +4,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from spork_demo.cells import Cell
 from spork_demo.host import PairInfo, RunRefusedError, Status
 from spork_demo.settings import Settings
 from spork_demo.spacefile import Limits, Preset
+from spork_demo.sweep import Sweep, sweep
 from spork_demo.trace import (
     Fidelity,
     ForkScore,
@@ -215,6 +217,17 @@ class FakeHost:
         finally:
             self.closed.append(prompt)
 
+    def sweep(
+        self, prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1, pair: str = ""
+    ) -> Iterator[Sweep]:
+        """Every cell replays the sample lanes of its method."""
+        yield from sweep(
+            lambda prompt, lanes: self.race(prompt, lanes, [""] * len(lanes), pair),
+            prompts,
+            grid,
+            repeats,
+        )
+
     def _events(self, lanes: Sequence[Trace]) -> Iterator[LaneEvent]:
         sent = 0
         streams = {index: lane.events() for index, lane in enumerate(lanes)}
@@ -239,9 +252,13 @@ class FakeHost:
             lane = replace(lane, fidelity=Fidelity(equal_tokens=1.0))
         else:
             last = "bonus" if settings.exact else "correction"
-            lane = forked_lane(prompt, settings, label, [(3, last), (1, last)], tokens)
-            lane = replace(lane, fidelity=Fidelity(equal_tokens=1.0, perplexity=3.0,
-                                                   greedy_perplexity=3.0))  # fmt: skip
+            reach = settings.fork_width if settings.method == "spork" else settings.draft_length
+            pattern = [(min(5, reach - 1), last), (max(0, settings.fork_depth - 4), last)]
+            lane = forked_lane(prompt, settings, label, pattern, tokens)
+            closeness = 1.0 if settings.exact else 0.5
+            lane = replace(lane, fidelity=Fidelity(
+                equal_tokens=closeness, perplexity=3.0, greedy_perplexity=3.0,
+                rouge_l=closeness, bleu=closeness))  # fmt: skip
         return with_texts(lane, self.texts) if self.texts else lane
 
 

@@ -56,9 +56,9 @@ def most_lanes(limits: Limits) -> int:
 
 def read_entry(values: Mapping[str, Any], limits: Limits, presets: Sequence[Preset]) -> Entry:
     """Check `values` (parameter name to widget value) and return the run they describe."""
-    prompt = _prompt(values.get("prompt"), limits)
+    prompt = checked_prompt(values.get("prompt"), limits)
     count = _lane_count(values.get("lanes"), limits)
-    shared = {name: _no_giant(values[name]) for name in SHARED_FIELDS if name in values}
+    shared = {name: no_giant(values[name]) for name in SHARED_FIELDS if name in values}
     lanes = []
     labels = []
     for place in range(1, count + 1):
@@ -66,7 +66,7 @@ def read_entry(values: Mapping[str, Any], limits: Limits, presets: Sequence[Pres
         try:
             own = own_knobs(picks["own"])
             lane = lane_settings(picks, {**shared, **own}, presets)
-            _within_limits(lane, limits)
+            within_limits(lane, limits)
         except (EntryError, SettingsError) as error:
             raise EntryError(say("Lane {place}: {error}", place=place, error=error)) from error
         lanes.append(lane)
@@ -159,13 +159,13 @@ def lane_label(place: int, lane: Settings, own: Mapping[str, Any]) -> str:
     return " ".join(parts)
 
 
-def _no_giant(value: Any) -> Any:
+def no_giant(value: Any) -> Any:
     """A whole number too large for a float becomes infinity, which the settings refuse."""
     giant = isinstance(value, int) and abs(value) > 2**64
     return math.inf if giant else value
 
 
-def _prompt(value: Any, limits: Limits) -> str:
+def checked_prompt(value: Any, limits: Limits) -> str:
     if value is None:
         raise EntryError(say(words.EMPTY_PROMPT))
     if not isinstance(value, str):
@@ -187,7 +187,7 @@ def _lane_count(value: Any, limits: Limits) -> int:
     return int(value)
 
 
-def _within_limits(lane: Settings, limits: Limits) -> None:
+def within_limits(lane: Settings, limits: Limits) -> None:
     if lane.max_new_tokens > limits.new_tokens:
         raise EntryError(
             say(words.TOO_MANY_TOKENS, asked=lane.max_new_tokens, limit=limits.new_tokens)

@@ -15,7 +15,7 @@ from spork_demo.host import Host
 from spork_demo.language import LANGUAGES, say, speaking
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
-from spork_demo.ui import plotly_view, words
+from spork_demo.ui import explore, plotly_view, words
 from spork_demo.ui.events import LIGHT, speak_here
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.inside import build_inside
@@ -31,7 +31,9 @@ CACHE_SWEEP_SECONDS = 3600
 CACHE_AGE_SECONDS = 6 * 3600
 
 
-TABS: tuple[tuple[str, str, Callable[[Site], None]], ...] = ()
+TABS: tuple[tuple[str, str, Callable[[Site], None]], ...] = (
+    (explore.TITLE, "explore", explore.build_explore),
+)
 """Title (marked with `later`), id and builder of every tab after Inside a round, in their order."""
 
 
