@@ -25,7 +25,10 @@ MEASURES = (*TEXT_MEASURES, "perplexity_ratio")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one race gave one cell, beside its greedy lane. fidelity: None until it is computed."""
+    """What one race gave one cell, beside its greedy lane.
+
+    over: the lane ran to its end. fidelity: None until it is computed.
+    """
 
     settings: Settings
     tokens: int
@@ -35,6 +38,7 @@ class Outcome:
     greedy_tokens: int
     greedy_seconds: float
     fidelity: Fidelity | None = None
+    over: bool = True
     identical: bool = False
     failed: bool = False
 
@@ -56,7 +60,8 @@ class Cell:
 
     @property
     def races(self) -> int:
-        return len(self.outcomes)
+        """Races that ran to their end."""
+        return self._sum("over")
 
     @property
     def rounds(self) -> int:
@@ -74,8 +79,8 @@ class Cell:
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """The lowest and the highest speedup of a race; None where fewer than two were run."""
-        found = [o.speedup for o in self.outcomes if o.speedup is not None]
+        """The lowest and the highest speedup of a whole race; None of fewer than two."""
+        found = [o.speedup for o in self.outcomes if o.over and o.speedup is not None]
         return (min(found), max(found)) if len(found) > 1 else None
 
     @property

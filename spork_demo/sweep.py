@@ -125,6 +125,7 @@ def _added(cell: Cell, lane: Trace, greedy: Trace) -> Cell:
         greedy_tokens=theirs.committed,
         greedy_seconds=theirs.decode_seconds,
         fidelity=lane.fidelity,
+        over=lane.stop_reason is not None,
         identical=lane.fidelity is not None and lane.ids == greedy.ids,
         failed=lane.stop_reason == "failed",
     )

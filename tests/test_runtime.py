@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from spork_demo.cells import cells
 from spork_demo.host import DeferredHost, RunRefusedError
 from spork_demo.runtime import LocalHost, _ready
 from spork_demo.settings import Settings
@@ -204,3 +205,58 @@ def test_the_status_says_when_the_kernels_are_not_ours(used, compiler, ending, m
     text = _ready(SimpleNamespace(pair=pair))
     assert text.startswith("tiny is ready (CPU, float32): lanes run live.")
     assert text.endswith(ending)
+
+
+GRID = cells(
+    Settings(method="spork", max_new_tokens=6), {"fork_width": [1, 4], "drafter": ["ngram"]}
+)
+
+
+def test_a_sweep_runs_live_and_exact_cells_equal_greedy(host):
+    states = list(host.sweep(["Hello", "Count to ten."], GRID))
+    assert (states[0].races, states[-1].races_done) == (2, 2)
+    assert states[-1].provenance.target
+    for cell in states[-1].cells:
+        row = cell.plain()
+        assert (row["identical"], row["compared"], row["equal_tokens"]) == (2, 2, 1.0)
+        assert row["perplexity_ratio"] == pytest.approx(1.0)
+        assert row["tokens"] == 12
+        assert cell.resolved.judge == "target"
+    assert not host._device.locked()
+
+
+def test_a_sweep_stops_at_the_next_round_and_frees_the_device(host):
+    states = host.sweep(["Hello"], GRID)
+    for state in states:
+        if state.running and state.running.lanes[1].rounds:
+            break
+    assert host._device.locked()
+    states.close()
+    assert not host._device.locked()
+    assert state.so_far()[0].tokens > 0
+    assert state.cells[0].tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("prompts", "change", "words"),
+    [
+        (["Hello", " "], {}, "empty"),
+        (["Hello"], {"drafter": "draft_model"}, "no draft model"),
+        (["Hello"], {"drafter": "early_exit", "verifier_layers": 99}, "between 1 and"),
+    ],
+)
+def test_a_sweep_that_cannot_run_is_refused_before_its_first_race(host, prompts, change, words):
+    base = Settings(method="speculative", max_new_tokens=4, **change)
+    with pytest.raises(RunRefusedError, match=words):
+        next(host.sweep(prompts, cells(base, {"draft_length": [2]})))
+    assert not host._device.locked()
+    with pytest.raises(RunRefusedError, match="not one this machine runs"):
+        next(host.sweep(["Hello"], GRID, 1, "../../etc"))
+
+
+def test_before_the_engine_is_built_a_sweep_is_told_why(host):
+    deferred = DeferredHost(lambda: host)
+    with pytest.raises(RunRefusedError, match="Starting"):
+        next(deferred.sweep(["Hello"], GRID))
+    deferred._run()
+    assert list(deferred.sweep(["Hello"], GRID))[-1].share == 1.0

@@ -208,8 +208,9 @@ def _category_axis(update, values: Sequence, name: str) -> None:
 
 
 def _values(grid: Sequence[Cell], name: str) -> list:
-    """The swept values in the order they were given."""
-    return list(dict.fromkeys(cell.values[name] for cell in grid))
+    """The swept values, numbers upwards, names in the order they were given."""
+    found = list(dict.fromkeys(cell.values[name] for cell in grid))
+    return sorted(found) if name in KNOBS else found
 
 
 def _doublings(cell: Cell | None) -> float | None:

@@ -84,7 +84,7 @@ def best_sentence(grid: Sequence[Cell]) -> str:
         rounds=best.rounds,
     )
     low, high = map(times, best.spread or (None, None))
-    rivals = sum(cell.settings.exact and bool(cell.races) for cell in grid)
+    rivals = sum(cell.settings.exact and bool(cell.rounds) for cell in grid)
     notes = [
         (say(RANGE, races=best.races, low=low, high=high), best.spread is not None),
         (say(FEW, enough=FEW_ROUNDS), best.few_rounds),

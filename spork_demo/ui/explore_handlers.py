@@ -142,7 +142,7 @@ class Explorer:
 
     def front(self, explored: Explored | None, measure: Any) -> list[Any]:
         """Front and table for another measure of fidelity."""
-        if explored is None or not any(cell.races for cell in explored.cells):
+        if explored is None or not any(cell.rounds for cell in explored.cells):
             return [gr.skip(), gr.skip()]
         _, front, table = result_values(explored.cells, measure_of(measure))
         return [front, table]

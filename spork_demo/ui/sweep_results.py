@@ -58,7 +58,7 @@ def seconds_left(share: float, seconds: float) -> float | None:
 
 def result_values(grid: Sequence[Cell], measure: str) -> tuple[str | None, ...]:
     """Values of speed chart, front and table; None before anything is known."""
-    if not any(cell.races for cell in grid):
+    if not any(cell.rounds for cell in grid):
         return None, None, None
     speed = payload(
         sweep_charts.speed_chart(grid),
@@ -81,7 +81,7 @@ def front_value(grid: Sequence[Cell], measure: str) -> str:
 
 def best_html(grid: Sequence[Cell]) -> str:
     """The best exact setting in a sentence or a few."""
-    if not any(cell.races for cell in grid):
+    if not any(cell.rounds for cell in grid):
         return ""
     return f'<p class="sweep-best">{escape(best_sentence(grid))}</p>'
 
@@ -89,7 +89,7 @@ def best_html(grid: Sequence[Cell]) -> str:
 def file_values(state: Sweep, prompts: Sequence[str], folder: str | Path) -> list[Any]:
     """CSV, JSON, and the best exact setting for vLLM and for transformers."""
     grid = state.so_far()
-    if not any(cell.races for cell in grid):
+    if not any(cell.rounds for cell in grid):
         return [gr.update(interactive=False)] * 2 + [gr.update(visible=False)] * 2
     best, found = best_exact(grid), {}
     if best is not None:

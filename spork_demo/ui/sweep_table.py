@@ -86,7 +86,7 @@ def table_value(grid: Sequence[Cell], measure: str) -> str:
                     for mark, holds in (
                         (BEST_MARK, cell is best),
                         (FRONT_MARK, any(cell is other for other in front)),
-                        (FEW_MARK, bool(cell.races) and cell.few_rounds),
+                        (FEW_MARK, bool(cell.rounds) and cell.few_rounds),
                     )
                     if holds
                 ],
