@@ -61,7 +61,6 @@ const draw = () => {
   const current = order ?? value.order;
   const held = shell.contains(document.activeElement) ? document.activeElement.dataset.index : null;
   const table = make("table");
-  table.append(make("caption", "", value.caption));
   const head = make("tr");
   head.append(...value.head.map((text, column) => headCell(text, column, current)));
   table.createTHead().append(head);
@@ -74,7 +73,7 @@ const draw = () => {
   scroll.append(table);
   const old = shell.querySelector(".st-scroll");
   const [top, left] = [old?.scrollTop || 0, old?.scrollLeft || 0];
-  shell.replaceChildren(scroll);
+  shell.replaceChildren(make("p", "st-caption", value.caption), scroll);
   Object.assign(scroll, { scrollTop: top, scrollLeft: left });
   if (held) shell.querySelector(`button[data-index="${held}"]`)?.focus({ preventScroll: true });
 };

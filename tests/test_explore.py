@@ -116,7 +116,7 @@ def test_impossible_combinations_are_left_out_and_told():
     entry = read(**thresholds)
     assert len(entry.grid) == 1
     frames = list(explorer().sweep(**asked(**thresholds)))
-    assert "1 combinations were left out: min_threshold must not be" in frames[-1].notice
+    assert "Combinations left out: 1. min_threshold must not be" in frames[-1].notice
     with pytest.raises(EntryError, match="None of these combinations can run: min_threshold"):
         read(**thresholds | {"values1": "0.6"})
 

@@ -53,7 +53,7 @@ def front_chart(grid: Sequence[Cell], measure: str) -> go.Figure:
     ):
         _points(figure, [(p, c) for p, c in shown if c.settings.exact is exact], measure, name,
                 symbol, hue.light)  # fmt: skip
-    greedy_line(figure)
+    greedy_line(figure, name_left=True)
     best = best_exact(grid)
     _points(figure, [(p, c) for p, c in shown if c is best], measure, say("fastest exact"),
             "star", INK.light, 17)  # fmt: skip

@@ -13,15 +13,16 @@ FEW_MARK = "~"
 BEST_MARK = "★"
 
 
-def greedy_line(figure: go.Figure) -> None:
+def greedy_line(figure: go.Figure, *, name_left: bool = False) -> None:
+    """A line at 1×, named on the side where fewer points are."""
     figure.add_shape(
         type="line", xref="paper", x0=0, x1=1, y0=1, y1=1,
         line={"color": INK.light, "width": 2, "dash": "dot"},
     )  # fmt: skip
     figure.add_annotation(
         xref="paper",
-        x=1,
-        xanchor="right",
+        x=0 if name_left else 1,
+        xanchor="left" if name_left else "right",
         y=1,
         yanchor="bottom",
         text=say("greedy, 1×"),

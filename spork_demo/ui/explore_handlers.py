@@ -51,7 +51,7 @@ TIME_LIMIT = later(
     "{races} races are complete."
 )
 BROKE = later("The sweep failed on the server and was ended. What is done is kept; try again.")
-LEFT_OUT = later("{count} combinations were left out: {reason}")
+LEFT_OUT = later("Combinations left out: {count}. {reason}")
 
 
 @dataclass(frozen=True, slots=True)

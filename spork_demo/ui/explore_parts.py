@@ -160,7 +160,7 @@ def _picks(presets: Sequence[Preset], pairs: Sequence[PairInfo]) -> dict[str, An
             if place == 2:
                 choices = [(say(NOTHING_ELSE), NO_KNOB), *choices]
             menus[f"knob{place}"] = gr.Dropdown(
-                choices, value=start, label=label, min_width=150, elem_id=f"explore-knob{place}"
+                choices, value=start, label=label, min_width=210, elem_id=f"explore-knob{place}"
             )
             menus[f"values{place}"] = gr.Textbox(
                 USUAL[start], label=say("Values"), info=say(VALUES_INFO), max_lines=1,

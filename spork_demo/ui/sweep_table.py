@@ -30,8 +30,7 @@ STYLE = """
   outline: 2px solid var(--color-accent); outline-offset: -2px; }
 .sweep-table table { border-collapse: collapse; border: 0; min-width: 100%; margin: 0;
   font-size: 14px; color: var(--body-text-color); }
-.sweep-table caption { text-align: left; font-size: 14px; padding-bottom: 6px;
-  color: var(--body-text-color-subdued); }
+.st-caption { font-size: 14px; margin: 0 0 6px; color: var(--body-text-color-subdued); }
 .sweep-table tr, .sweep-table th, .sweep-table td { border: 0; }
 .sweep-table th, .sweep-table td { text-align: right; padding: 3px 9px; white-space: nowrap;
   border-bottom: 1px solid var(--border-color-primary); font-variant-numeric: tabular-nums;
