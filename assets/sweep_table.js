@@ -33,9 +33,9 @@ const headCell = (text, column, current) => {
   cell.scope = "col";
   const sorted = current?.column === column;
   if (sorted) cell.setAttribute("aria-sort", current.down ? "descending" : "ascending");
-  const button = make("button", "", text);
+  const button = make("button", "", text.replaceAll("-", "\u2011")); // only spaces may break
   button.type = "button";
-  button.append(make("span", "st-arrow", sorted ? (current.down ? " ▼" : " ▲") : ""));
+  button.append(make("span", "st-arrow", sorted ? (current.down ? "\u00a0▼" : "\u00a0▲") : ""));
   button.lastChild.setAttribute("aria-hidden", "true");
   button.addEventListener("click", () => sortBy(column));
   cell.append(button);

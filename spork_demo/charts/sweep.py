@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from spork_demo.cells import Cell, best_exact
 from spork_demo.charts.figure import empty_figure, literal, new_figure, patterned
 from spork_demo.charts.palette import BLUE, INK, LANES, MUTED
-from spork_demo.charts.sweep_marks import greedy_line, hover, marked
+from spork_demo.charts.sweep_marks import greedy_line, hover, marked, speed_axis
 from spork_demo.charts.sweep_words import NOTHING, cell_name, short_name, times, value_text
 from spork_demo.language import later, say
 from spork_demo.metrics import FEW_ROUNDS
@@ -147,7 +147,9 @@ def _line(grid: Sequence[Cell], name: str) -> go.Figure:
     figure.update_xaxes(
         title_text=short_name(name), tickvals=values, ticktext=list(map(value_text, values))
     )
-    return _finished(figure)
+    greedy_line(figure)
+    speed_axis(figure, [cell for _, cell in known])
+    return figure
 
 
 def _bars(grid: Sequence[Cell], name: str) -> go.Figure:
@@ -170,13 +172,8 @@ def _bars(grid: Sequence[Cell], name: str) -> go.Figure:
         cliponaxis=False,
     )
     _category_axis(figure.update_xaxes, [cell.values[name] for _, cell in known], name)
-    return _finished(figure)
-
-
-def _finished(figure: go.Figure) -> go.Figure:
-    """With greedy's line and the vertical axis."""
     greedy_line(figure)
-    figure.update_yaxes(title_text=say("speedup over greedy"), rangemode="tozero", nticks=6)
+    speed_axis(figure, [cell for _, cell in known])
     return figure
 
 

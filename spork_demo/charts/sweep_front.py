@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from spork_demo.cells import Cell, best_exact, pareto
 from spork_demo.charts.figure import empty_figure, new_figure
 from spork_demo.charts.palette import BLUE, GREY, INK, LANES
-from spork_demo.charts.sweep_marks import greedy_line, hover
+from spork_demo.charts.sweep_marks import greedy_line, hover, speed_axis
 from spork_demo.charts.sweep_words import MEASURE_NAMES, cell_name, measure_text, times
 from spork_demo.language import later, say
 
@@ -58,7 +58,7 @@ def front_chart(grid: Sequence[Cell], measure: str) -> go.Figure:
     _points(figure, [(p, c) for p, c in shown if c is best], measure, say("fastest exact"),
             "star", INK.light, 17)  # fmt: skip
     _front_axes(figure, [cell.fidelity(measure) for _, cell in shown], measure)
-    figure.update_yaxes(title_text=say("speedup over greedy"), rangemode="tozero", nticks=6)
+    speed_axis(figure, [cell for _, cell in shown])
     return figure
 
 

@@ -1,5 +1,7 @@
 """What the charts of a sweep share: marks on a cell, and what it says when pointed at."""
 
+from collections.abc import Sequence
+
 import plotly.graph_objects as go
 
 from spork_demo.cells import Cell
@@ -29,6 +31,13 @@ def greedy_line(figure: go.Figure, *, name_left: bool = False) -> None:
         showarrow=False,
         font={"color": MUTED.light, "size": 12},
     )
+
+
+def speed_axis(figure: go.Figure, cells: Sequence[Cell]) -> None:
+    """From 0 to a little above the fastest race, so that no mark is cut off."""
+    fastest = [cell.spread[1] if cell.spread else cell.speedup for cell in cells]
+    top = max([1.0, *(speed for speed in fastest if speed is not None)])
+    figure.update_yaxes(title_text=say("speedup over greedy"), range=[0, top * 1.15], nticks=6)
 
 
 def marked(cell: Cell, best: Cell | None) -> str:
