@@ -87,7 +87,7 @@ def unread(settings: Settings, name: str) -> bool:
 def _choice(name: str, piece: str) -> list[str]:
     if piece not in CHOICES[name]:
         raise SettingsError(
-            say("{name} must be one of {allowed}.", name=name, allowed=", ".join(CHOICES[name]))
+            say("{name} must be one of {choices}.", name=name, choices=", ".join(CHOICES[name]))
         )
     return [piece]
 

@@ -15,7 +15,7 @@ import gradio as gr
 
 from spork_demo.cells import Cell
 from spork_demo.host import Host, RunRefusedError
-from spork_demo.language import later, say
+from spork_demo.language import known, later, say
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.sweep import Sweep
@@ -123,7 +123,7 @@ class Explorer:
                         yield reel.frame()
                         time.sleep(BREATH)
         except (RunRefusedError, SettingsError) as error:
-            reel.cut(str(error))
+            reel.cut(known(str(error)))
         except Exception:
             LOG.exception("a sweep failed")
             reel.cut(say(BROKE))

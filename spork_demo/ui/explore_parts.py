@@ -17,7 +17,7 @@ from spork_demo.ui import words
 from spork_demo.ui.entry import offered, presets_for
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.explore_picks import NOTHING_ELSE, menu_of
-from spork_demo.ui.lane_picker import lane_note, unchecked
+from spork_demo.ui.lane_picker import lane_note, preset_choices, unchecked
 from spork_demo.ui.plotly_view import plotly_view
 from spork_demo.ui.sweep_entry import NO_KNOB, REPEATS
 from spork_demo.ui.sweep_results import FRONT_TITLE, SPEED_TITLE
@@ -146,7 +146,7 @@ def _picks(presets: Sequence[Preset], pairs: Sequence[PairInfo]) -> dict[str, An
             value=START_RULES, label=say("Rules"), min_width=220, elem_id="explore-rules",
         )  # fmt: skip
         preset = gr.Dropdown(
-            list(presets_for(offered(presets, pairs), START_METHOD, START_RULES)),
+            preset_choices(presets_for(offered(presets, pairs), START_METHOD, START_RULES)),
             value=words.AUTOMATIC, label=say("Preset"), min_width=200, elem_id="explore-preset",
         )  # fmt: skip
     note = gr.Markdown(

@@ -83,8 +83,8 @@ def best_html(grid: Sequence[Cell]) -> str:
     """The best exact setting in a sentence or a few."""
     if not any(cell.rounds for cell in grid):
         return ""
-    found = "sweep-best" if best_exact(grid) is not None else "sweep-best sweep-none"
-    return f'<p class="{found}">{escape(best_sentence(grid))}</p>'
+    found = "found" if best_exact(grid) is not None else "none"
+    return f'<p class="sweep-best" data-best="{found}">{escape(best_sentence(grid))}</p>'
 
 
 def file_values(state: Sweep, prompts: Sequence[str], folder: str | Path) -> list[Any]:
