@@ -12,6 +12,12 @@ Perplexity = Callable[[Sequence[int]], float | None]
 """Perplexity of a continuation of the race's prompt under the target; None for an empty one."""
 
 
+EXCERPT = 16
+"""Characters shown of where two texts part."""
+
+END = "(end)"
+
+
 def compare(race: Race, perplexity: Perplexity) -> Iterator[LaneEvent]:
     """One Fidelity per lane that can be compared with the greedy lane of its race."""
     baseline = race.baseline
@@ -48,16 +54,44 @@ def _against(
     )
 
 
-def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:
-    """The first place where two id sequences differ, their ends included; None when equal."""
+def compare_texts(race: Race) -> Iterator[LaneEvent]:
+    """One Fidelity per served lane, whose text is all that can be compared with greedy's."""
+    baseline = race.baseline
+    for index, lane in enumerate(race.lanes):
+        if lane.served is not None and lane.rounds and baseline is not None and baseline.rounds:
+            yield LaneEvent(index, text_fidelity(lane.text, baseline.text))
+
+
+def text_fidelity(ours: str, theirs: str) -> Fidelity:
+    """How close one text is to another, place by place and by ROUGE-L and BLEU."""
+    place = first_difference(ours, theirs)
+    longest = max(len(ours), len(theirs))
+    same = sum(a == b for a, b in zip(ours, theirs, strict=False))
+    return Fidelity(
+        first_difference=place,
+        ours="" if place is None else ours[place : place + EXCERPT] or END,
+        theirs="" if place is None else theirs[place : place + EXCERPT] or END,
+        equal_characters=same / longest if longest else None,
+        rouge_l=rouge_l(_units(ours), _units(theirs)),
+        bleu=bleu(ours, theirs),
+    )
+
+
+def _units(text: str) -> list[str]:
+    """What ROUGE-L counts where there are no tokens: Chinese characters, words elsewhere."""
+    return list("".join(text.split())) if _is_chinese(text) else text.split()
+
+
+def first_difference(ours: Sequence, theirs: Sequence) -> int | None:
+    """The first place where two sequences differ, their ends included; None when equal."""
     for place, (a, b) in enumerate(zip(ours, theirs, strict=False)):
         if a != b:
             return place
     return None if len(ours) == len(theirs) else min(len(ours), len(theirs))
 
 
-def rouge_l(ours: Sequence[int], theirs: Sequence[int]) -> float | None:
-    """ROUGE-L F1 over token ids, so that it means the same in every language."""
+def rouge_l(ours: Sequence, theirs: Sequence) -> float | None:
+    """ROUGE-L F1 over token ids, or over words, so that it means the same in every language."""
     if not ours or not theirs:
         return None
     scorer = RougeScorer(["rougeL"], tokenizer=_Ids())
@@ -87,4 +121,4 @@ def _is_chinese(text: str) -> bool:
 def _shown(tokens: Sequence, place: int | None) -> str:
     if place is None:
         return ""
-    return tokens[place].text if place < len(tokens) else "(end)"
+    return tokens[place].text if place < len(tokens) else END

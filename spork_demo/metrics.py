@@ -4,9 +4,10 @@ Where a ratio has no denominator it is None, which the page shows as a dash.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spork_demo.trace import Node, Race, Round, Trace
+from spork_demo.trace_served import Served
 
 FEW_ROUNDS = 20
 """A figure that rests on fewer rounds than this says so."""
@@ -57,6 +58,11 @@ class Metrics:
 
 def measure(trace: Trace) -> Metrics:
     """Metrics of one lane; an empty trace gives zeros and dashes, never an error."""
+    figures = _measure_rounds(trace)
+    return figures if trace.served is None else _from_outside(figures, trace, trace.served)
+
+
+def _measure_rounds(trace: Trace) -> Metrics:
     rounds = trace.rounds
     total = _summer(rounds)
     committed = sum(len(round_.committed) for round_ in rounds)
@@ -98,6 +104,43 @@ def measure(trace: Trace) -> Metrics:
         target_calls_per_token=ratio(total(lambda r: r.target_calls), committed),
         wasted_share=ratio(scheduled - accepted, scheduled),
         few_rounds=len(rounds) < FEW_ROUNDS,
+    )
+
+
+def _from_outside(figures: Metrics, trace: Trace, served: Served) -> Metrics:
+    """Metrics of a lane another server decoded, whose rounds are arrivals of its stream.
+
+    Speed is counted from the first arrival on, without its tokens: when those began is not known.
+    Acceptance is the server's own count, where nobody else's tokens are in it.
+    """
+    tokens = figures.committed if served.tokens is None else served.tokens
+    later = max(0, tokens - len(trace.rounds[0].committed)) if trace.rounds else 0
+    checks = served.rounds if served.alone is not False else None
+    drafted, accepted = (served.drafted, served.accepted) if checks else (None, None)
+    length = None
+    if checks:
+        length = ratio(tokens, checks) if accepted is None else 1 + accepted / checks
+    survival = tuple(kept / checks for kept in served.kept) if checks else ()
+    return replace(
+        figures,
+        committed=tokens,
+        rounds=checks or figures.rounds,
+        few_rounds=(checks or figures.rounds) < FEW_ROUNDS,
+        drafted=drafted or 0,
+        scheduled=drafted or 0,
+        accepted=accepted or 0,
+        accepted_length=length,
+        acceptance_rate=ratio(accepted or 0, drafted or 0),
+        accepted_rounds=survival[0] if survival else None,
+        mean_jump=None,
+        prefix_survival=survival,
+        conditional_acceptance=(None,) * len(survival),
+        tokens_per_second=ratio(later, figures.decode_seconds),
+        end_to_end_tokens_per_second=ratio(
+            tokens, figures.decode_seconds + figures.prefill_seconds
+        ),
+        target_calls_per_token=None,
+        wasted_share=ratio((drafted or 0) - (accepted or 0), drafted or 0),
     )
 
 
@@ -155,8 +198,11 @@ def kept_path(nodes: Sequence[Node]) -> tuple[int, ...]:
 
 
 def speedup(trace: Trace, baseline: Trace | None) -> float | None:
-    """Decode tokens per second over the greedy lane's, of the same race."""
-    if baseline is None:
+    """Decode tokens per second over the greedy lane's, of the same race.
+
+    None for a lane another server decoded on what may be another target or device.
+    """
+    if baseline is None or (trace.served is not None and not trace.served.comparable):
         return None
     ours, theirs = measure(trace).tokens_per_second, measure(baseline).tokens_per_second
     return ratio(ours, theirs) if ours is not None and theirs is not None else None

@@ -14,6 +14,8 @@ from spork_demo.knob_words import MEANINGS
 from spork_demo.language import say
 
 METHODS = ("greedy", "speculative", "spork", "dspark")
+SERVED = "served"
+"""The method of a lane that another server decodes; how, is its own business."""
 RULES = ("exact", "article")
 DRAFTERS = (
     "auto",
@@ -31,6 +33,8 @@ FORK_SAMPLING = ("greedy", "top_p")
 POLICIES = ("fixed", "adaptive")
 THRESHOLD_RULES = ("fixed", "auto")
 SCHEDULES = ("full", "threshold", "hardware")
+
+SERVER_NAME_LIMIT = 80
 
 SEED_LIMIT = 2**63 - 1
 """Seeds run from 0 to here; -1 and 2**64 would wrap or overflow inside the generator."""
@@ -112,6 +116,7 @@ class Settings:
         what the measured cost of target calls makes worth while.
     policy: `adaptive` lets the outcome of rounds choose K, M and γ, up to the values given.
     threshold_rule: `auto` moves τ until `wanted_acceptance` of the rounds keep a fork.
+    server: the name of the server that decodes a `served` lane.
     """
 
     method: str = "greedy"
@@ -139,10 +144,12 @@ class Settings:
     confidence_threshold: float = KNOBS["confidence_threshold"].default
     ngram_order: int = KNOBS["ngram_order"].default
     wanted_acceptance: float = KNOBS["wanted_acceptance"].default
+    server: str = ""
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
+            given = getattr(self, name)
+            if given not in allowed and (name, given) != ("method", SERVED):
                 raise SettingsError(
                     say("{name} must be one of {choices}.", name=name, choices=", ".join(allowed))
                 )
@@ -151,6 +158,12 @@ class Settings:
         self._check_together()
 
     def _check_together(self) -> None:
+        if not isinstance(self.server, str) or len(self.server) > SERVER_NAME_LIMIT:
+            raise SettingsError(
+                say("server must be a name of at most {limit} characters.", limit=SERVER_NAME_LIMIT)
+            )
+        if bool(self.server) != (self.method == SERVED):
+            raise SettingsError(say("A served lane, and no other, names a server."))
         if self.min_threshold > self.max_threshold:
             raise SettingsError(say("min_threshold must not be above max_threshold."))
         if self.fork_shape != "tree" and self.plain_nodes > FORK_NODE_LIMIT:
@@ -199,7 +212,7 @@ class Settings:
     @property
     def exact(self) -> bool:
         """Whether the rules promise the target's own output."""
-        return self.method == "greedy" or self.rules == "exact"
+        return self.method == "greedy" or (self.rules == "exact" and self.method != SERVED)
 
     def to_plain(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -249,6 +262,8 @@ def resolve(
         it; a chain from counts then beats a draft model that has to be run.
     layers: decoder layers of the target; `verifier_layers` above it is refused.
     """
+    if settings.method == SERVED:
+        raise SettingsError(say("A served lane runs on its server, not on this machine's models."))
     runs_draft_model = has_draft_model and not (counted and settings.rules == "exact")
     drafter = _resolve_drafter(settings, runs_draft_model, has_dspark, merges)
     judge = settings.judge

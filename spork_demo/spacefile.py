@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spork_demo.cells import CELL_LIMIT
+from spork_demo.served.server import Server, read_server
 from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES
 
 VERSION = 1
@@ -120,6 +121,7 @@ class Spacefile:
     limits: Limits
     pairs: tuple[PairSpec, ...]
     presets: tuple[Preset, ...]
+    served: tuple[Server, ...] = ()
 
 
 def read_spacefile(path: Path) -> Spacefile:
@@ -147,11 +149,15 @@ def parse_spacefile(text: str) -> Spacefile:
         limits=Limits(**{key: limits.whole(key, *ends) for key, ends in LIMIT_RANGES.items()}),
         pairs=tuple(_pair(table) for table in top.tables("pairs")),
         presets=tuple(_preset(table) for table in top.tables("presets")),
+        served=tuple(read_server(table) for table in top.tables("served"))
+        if "served" in top
+        else (),
     )
     for table in (hardware, limits, top):
         table.refuse_leftovers()
     _refuse_doubles("pairs", [pair.name for pair in spacefile.pairs])
     _refuse_doubles("presets", [preset.name for preset in spacefile.presets])
+    _refuse_doubles("served", [server.name for server in spacefile.served])
     return spacefile
 
 
@@ -226,58 +232,58 @@ class _Table:
     def text(self, key: str) -> str:
         value = self._take(key)
         if not isinstance(value, str) or not value.strip():
-            raise self._wrong(key, "must be a text that is not empty")
+            raise self.refuse(key, "must be a text that is not empty")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         value = self._take(key)
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise self._wrong(key, "must be a list of texts")
+            raise self.refuse(key, "must be a list of texts")
         return tuple(value)
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
         value = self._take(key)
         if value not in allowed:
-            raise self._wrong(key, f"must be one of {', '.join(allowed)}")
+            raise self.refuse(key, f"must be one of {', '.join(allowed)}")
         return value
 
     def whole(self, key: str, low: int, high: int) -> int:
         value = self._take(key)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             span = f"{low}" if low == high else f"between {low} and {high}"
-            raise self._wrong(key, f"must be a whole number, {span}")
+            raise self.refuse(key, f"must be a whole number, {span}")
         return value
 
     def number(self, key: str, low: float, high: float) -> float:
         value = self._take(key)
         wrong_kind = isinstance(value, bool) or not isinstance(value, int | float)
         if wrong_kind or not math.isfinite(value) or not low <= value <= high:
-            raise self._wrong(key, f"must be a number between {low:g} and {high:g}")
+            raise self.refuse(key, f"must be a number between {low:g} and {high:g}")
         return float(value)
 
     def table(self, key: str) -> "_Table":
         value = self._take(key)
         if not isinstance(value, dict):
-            raise self._wrong(key, "must be a table")
+            raise self.refuse(key, "must be a table")
         return _Table(value, self._path(key))
 
     def tables(self, key: str) -> list["_Table"]:
         value = self._take(key)
         if not isinstance(value, list) or not value or not all(isinstance(v, dict) for v in value):
-            raise self._wrong(key, "must be at least one table in double brackets")
+            raise self.refuse(key, "must be at least one table in double brackets")
         return [_Table(item, f"{self._path(key)}[{n}]") for n, item in enumerate(value)]
 
     def refuse_leftovers(self) -> None:
         for key in self._values:
-            raise self._wrong(key, "is not a key this version knows")
+            raise self.refuse(key, "is not a key this version knows")
 
     def _take(self, key: str) -> Any:
         if key not in self._values:
-            raise self._wrong(key, "is missing")
+            raise self.refuse(key, "is missing")
         return self._values.pop(key)
 
     def _path(self, key: str) -> str:
         return f"{self._where}.{key}" if self._where else key
 
-    def _wrong(self, key: str, what: str) -> SpacefileError:
+    def refuse(self, key: str, what: str) -> SpacefileError:
         return SpacefileError(f"{self._path(key)} in the Spacefile {what}.")

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from spork_demo.settings import Settings
+from spork_demo.trace_served import Served
 
 VERSION = 1
 """Raised whenever the meaning of a recorded field changes."""
 
-Fate = Literal["plain", "accepted", "bonus", "correction", "fallback"]
+Fate = Literal["plain", "accepted", "bonus", "correction", "fallback", "served"]
 DraftFate = Literal["accepted", "rejected", "cut"]
 StopReason = Literal["eos", "length", "context", "stopped", "failed"]
 
@@ -178,9 +179,11 @@ class Provenance:
 class Fidelity:
     """How close a lane's text is to the greedy lane's, computed after the race.
 
-    first_difference: index of the first differing token, None when identical.
+    first_difference: index of the first differing token, None when identical. Of a served lane,
+        whose tokens are not known, of the first differing character.
     ours, theirs: the two tokens there, as text. margin: the target's top-1 minus top-2 logit on
         the greedy lane at that place. perplexity: of each text under the target.
+    equal_characters: share of places with the same character (served lanes).
     """
 
     first_difference: int | None = None
@@ -192,9 +195,10 @@ class Fidelity:
     greedy_perplexity: float | None = None
     rouge_l: float | None = None
     bleu: float | None = None
+    equal_characters: float | None = None
 
 
-Event = Started | Round | Finished | Fidelity
+Event = Started | Round | Finished | Fidelity | Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +216,7 @@ class Trace:
     message: str = ""
     fidelity: Fidelity | None = None
     provenance: Provenance = Provenance()
+    served: Served | None = None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -235,12 +240,16 @@ class Trace:
             return replace(self, rounds=(*self.rounds, event))
         if isinstance(event, Fidelity):
             return replace(self, fidelity=event)
+        if isinstance(event, Served):
+            return replace(self, served=event)
         return replace(self, stop_reason=event.stop_reason, tail=event.tail, message=event.message)
 
     def events(self) -> Iterator[Event]:
         """The events this trace was folded from, in order."""
         yield Started(self.prompt_tokens, self.prefill_seconds)
         yield from self.rounds
+        if self.served is not None:
+            yield self.served
         if self.stop_reason is not None:
             yield Finished(self.stop_reason, self.tail, self.message)
         if self.fidelity is not None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from spork_demo.language import say
-from spork_demo.settings import KNOBS, SCHEDULES, SettingsError
-from spork_demo.trace import VERSION, Node, Race, Round, Scheduling, Token
+from spork_demo.settings import KNOBS, SCHEDULES, SERVED, SettingsError
+from spork_demo.trace import VERSION, Node, Race, Round, Scheduling, Token, Trace
 
 BYTE_LIMIT = 16_000_000
 TEXT_LIMIT = 200_000
@@ -56,6 +56,7 @@ def loads(text: str | bytes) -> Race:
     for lane in race.lanes:
         for index, round_ in enumerate(lane.rounds):
             _check_round(round_, index)
+        _check_served(lane)
     return race
 
 
@@ -176,6 +177,26 @@ def _check_round(round_: Round, index: int) -> None:
     _check_shares(round_)
     if round_.scheduling is not None:
         _check_scheduling(round_, round_.scheduling)
+
+
+def _check_served(lane: Trace) -> None:
+    """A served lane and no other has facts of its server; what was counted is possible."""
+    facts, outside = lane.served, lane.settings.method == SERVED
+    fates = {token.fate for token in lane.tokens}
+    drafts = any(round_.nodes for round_ in lane.rounds)
+    if (facts is not None) != outside or ("served" in fates) != (outside and bool(fates)):
+        raise TraceError(say("A served lane, and no other, holds what a server sent."))
+    if facts is None:
+        return
+    counts = (facts.tokens, facts.rounds, facts.drafted, facts.accepted, *facts.kept)
+    if drafts or len(fates) > 1 or any(count is not None and count < 0 for count in counts):
+        raise TraceError(
+            say("What a server counted cannot be negative, nor can its drafts be known.")
+        )
+    steps = (facts.rounds or 0, *facts.kept)
+    falling = all(low <= high for high, low in zip(steps, steps[1:], strict=False))
+    if not falling or (facts.accepted or 0) > (facts.drafted or 0):
+        raise TraceError(say("A server cannot have accepted more drafts than it checked."))
 
 
 def _check_shares(round_: Round) -> None:

@@ -87,6 +87,8 @@ def test_each_area_reaches_only_what_it_may(path):
     reached = reachable(path)
     if area(path) in PLAIN:
         assert not reached & (TORCH | DRAWING | {"numpy"})
+    if area(path) == "served":
+        assert not reached & (TORCH | DRAWING)
     if area(path) in ("charts", "ui"):
         assert not reached & TORCH
         assert not {n for n in reached if n.startswith("spork_demo.") and n.split(".")[1]
