@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from spork_demo.host import DeferredHost, Host
-from spork_demo.spacefile import Spacefile, SpacefileError, read_spacefile
+from spork_demo.settings import SERVED
+from spork_demo.spacefile import Preset, Spacefile, SpacefileError, read_spacefile
 from spork_demo.trace_file import TraceError, read_races
 from spork_demo.ui.page import build_page, launch_options, queue_options
 
@@ -13,12 +14,15 @@ ROOT = Path(__file__).resolve().parent
 
 
 def local_host(spacefile: Spacefile) -> Host:
-    """The engine on this machine, its default pair loading in the background."""
+    """The engine on this machine, its default pair loading in the background, and the servers of
+    the Spacefile beside it.
+    """
     from spork_demo.runtime import LocalHost  # noqa: PLC0415 - torch must not delay the page
+    from spork_demo.served.host import ServingHost  # noqa: PLC0415
 
     host = LocalHost(spacefile)
     host.start()
-    return host
+    return ServingHost(host, spacefile.served, spacefile.limits.seconds_per_run)
 
 
 def main() -> None:
@@ -31,7 +35,8 @@ def main() -> None:
         sys.exit(str(error))
     host = DeferredHost(lambda: local_host(spacefile))
     host.start()
-    page = build_page(host, spacefile.limits, spacefile.presets, recorded)
+    servers = tuple(Preset(server.name, SERVED) for server in spacefile.served)
+    page = build_page(host, spacefile.limits, (*spacefile.presets, *servers), recorded)
     page.queue(**queue_options(spacefile.limits)).launch(**launch_options(spacefile.limits))
 
 

@@ -87,6 +87,7 @@
     clear() {
       this.shown = 0;
       this.tokens = 0;
+      this.untimed = 0;
       this.prefill = 0;
       this.clock = 0;
       this.finished = false;
@@ -121,6 +122,7 @@
       this.clock += event.seconds || 0;
       if (event.kind === "started") this.prefill = event.seconds;
       else if (event.kind === "round") this.drawRound(event, nodes);
+      else if (event.kind === "served") this.tokens = event.tokens;
       else this.drawEnd(event, nodes);
     }
 
@@ -130,7 +132,7 @@
         if (place === last && this.race.showDropped) {
           round.dropped.forEach((entry) => nodes.append(this.token(entry, round, null)));
         }
-        this.tokens += 1;
+        this.tokens += token[8] || 1;
         const span = this.token(token, round, this.tokens);
         if (place === 0) span.classList.add("is-first");
         if (place === last) {
@@ -139,6 +141,8 @@
         }
         nodes.append(span);
       });
+      // When what a server sent first was begun is not known, so its tokens are not timed.
+      if (this.head.served && round.index === 0) this.untimed = this.tokens;
     }
 
     token(entry, round, number) {
@@ -169,7 +173,8 @@
     meter(at) {
       const decode = (at === undefined ? this.clock : Math.min(at, this.clock)) - this.prefill;
       const seconds = at === undefined || this.finished ? this.clock : at;
-      this.rate.textContent = this.tokens && decode > 0 ? (this.tokens / decode).toFixed(1) : "–";
+      const timed = this.tokens - this.untimed;
+      this.rate.textContent = timed > 0 && decode > 0 ? (timed / decode).toFixed(1) : "–";
       this.count.textContent = fill(this.race.words.count,
         { tokens: this.tokens, seconds: seconds.toFixed(2) });
       this.bar.style.width = `${Math.min(100, (100 * this.tokens) / (this.head.asked || 1))}%`;
@@ -242,7 +247,7 @@
 
     fill({ entry, round, number, lane }) {
       const words = this.race.words;
-      const [id, text, fate, target, draft, confidence, margin, source] = entry;
+      const [id, text, fate, target, draft, confidence, margin, source, together] = entry;
       const look = this.race.fates[fate] || { glyph: "", name: fate, words: fate };
       this.element.setAttribute("aria-label", words.card);
       const title = make("p", "card-token");
@@ -253,7 +258,8 @@
       const rows = make("dl", "card-rows");
       const add = (name, value) => rows.append(make("dt", "", name), make("dd", "", value));
       add(words.fate, `${look.glyph} ${look.words}`);
-      add(words.id, String(id));
+      if (id >= 0) add(words.id, String(id));
+      if (together) add(words.together, String(together));
       add(words.round, String(round.index + 1));
       const percent = (value) => `${(100 * value).toFixed(1)} %`;
       if (source) add(words.source, this.race.sources[source] || source);

@@ -16,7 +16,7 @@ TORCH = {"torch", "transformers", "accelerate", "safetensors"}
 DRAWING = {"gradio", "plotly"}
 PLAIN = (
     *("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race"),
-    *("sweep", "cells", "axes", "sweep_file", "equivalents", "language"),
+    *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),

@@ -5,7 +5,7 @@ import json
 from typing import get_args
 
 from spork_demo.charts import palette
-from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES, Settings
+from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES, SERVED, Settings
 from spork_demo.trace import DraftFate, Fate, Fidelity, LaneEvent, Provenance, Race, StopReason
 from spork_demo.ui import words
 from spork_demo.ui.summary import exactness, strips
@@ -146,7 +146,7 @@ def test_a_slowdown_is_shown_as_one():
 
 
 def test_every_choice_has_words():
-    assert set(words.METHOD_NAMES) == set(METHODS)
+    assert set(words.METHOD_NAMES) == {*METHODS, SERVED}
     assert set(words.RULES_CHOICES) == set(words.RULES_SHORT) == set(RULES)
     assert set(words.DRAFTER_NAMES) >= set(DRAFTERS)
     assert set(words.JUDGE_NAMES) >= set(JUDGES)

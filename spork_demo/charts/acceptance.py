@@ -119,7 +119,9 @@ def acceptance_alt(race: Race) -> str:
 def acceptance_caption(race: Race) -> str:
     """The identity behind the bars: they add up to the accepted length."""
     parts = [
-        f"{lane_name(lane)} {_identity(metrics)}" for _, lane, metrics in _drafting_lanes(race)
+        f"{lane_name(lane)} {_identity(metrics)}"
+        for _, lane, metrics in _drafting_lanes(race)
+        if lane.served is None  # a server counts drafts, not what it committed after each
     ]
     if not parts:
         return ""

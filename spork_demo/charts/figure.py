@@ -25,7 +25,7 @@ UNITS = {
 }
 """What is counted in sentences: one of it, and several."""
 
-OWN_LABEL = re.compile(r"(\d+) (Greedy|Speculative|SPORK|DSpark)(?: (exact|article))?(.*)")
+OWN_LABEL = re.compile(r"(\d+) (Greedy|Speculative|SPORK|DSpark|Served)(?: (exact|article))?(.*)")
 """The labels lanes are given when they run, which are kept in English in their traces."""
 
 

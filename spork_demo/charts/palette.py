@@ -74,6 +74,7 @@ FATES = {
     "fallback": FateLook(
         Hue("#C2369F", "#FF7ADB"), "pentagon", "⬟", "solid", 3, "\\", "dashed 2px"
     ),
+    "served": FateLook(Hue("#0F6B78", "#5CC9DA"), "hexagon", "⬢", "solid", 3, "", "dotted 2px"),
     "rejected": FateLook(Hue("#8A1F00", "#E0784E"), "x", "✕", "dash", 1.8, "x"),
     "cut": FateLook(GREY, "circle-open", "○", "dot", 1.4, "."),
 }
@@ -85,6 +86,7 @@ FATE_NAMES = {
     "bonus": later("bonus"),
     "correction": later("correction"),
     "fallback": later("fallback"),
+    "served": later("served"),
     "rejected": later("rejected"),
     "cut": later("cut"),
 }

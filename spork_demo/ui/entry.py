@@ -18,6 +18,7 @@ from spork_demo.settings import (
     KNOBS,
     METHODS,
     RULES,
+    SERVED,
     Settings,
     SettingsError,
 )
@@ -27,7 +28,7 @@ from spork_demo.ui import words
 
 FEWEST_LANES = 2
 LANE_PARTS = ("method", "rules", "preset", "own")
-LANE_FIELDS = {"method": ("method",), "rules": ("rules",), "preset": ("drafter", "judge")}
+LANE_FIELDS = {"method": ("method",), "rules": ("rules",), "preset": ("drafter", "judge", "server")}
 SHARED_FIELDS = (*KNOBS, "fork_shape", "fork_sampling", "schedule", "policy", "threshold_rule")
 """Settings that one widget sets for every lane. With LANE_FIELDS they are all of Settings."""
 
@@ -82,8 +83,10 @@ def lane_settings(
 ) -> Settings:
     """One lane's Settings from its method, rules and preset and everybody's knobs."""
     method, rules = picks["method"], picks["rules"]
-    if method not in METHODS or rules not in RULES:
+    if method not in (*METHODS, SERVED) or rules not in RULES:
         raise EntryError(say("Choose a method and rules from the menus."))
+    if method == SERVED:
+        return Settings(**{**knobs, "method": method, "server": find_server(presets, picks)})
     preset = find_preset(presets, method, rules, picks.get("preset"))
     return Settings(
         **{
@@ -97,7 +100,9 @@ def lane_settings(
 
 
 def presets_for(presets: Sequence[Preset], method: str, rules: str) -> tuple[str, ...]:
-    """Preset names on offer for a method and rules; `automatic` is always first."""
+    """Preset names on offer for a method and rules; `automatic` is first but for servers."""
+    if method == SERVED:
+        return tuple(preset.name for preset in presets if preset.method == SERVED)
     fitting = (p.name for p in presets if p.method == method and p.rules == rules)
     return (words.AUTOMATIC, *(fitting if method != "greedy" else ()))
 
@@ -115,6 +120,17 @@ def offered(presets: Sequence[Preset], pairs: Sequence[PairInfo]) -> tuple[Prese
         return all(can.get(name, True) for name in needs)
 
     return tuple(preset for preset in presets if serves(preset))
+
+
+def find_server(presets: Sequence[Preset], picks: Mapping[str, Any]) -> str:
+    """The name of a server this page offers: the one picked, or the first. Never an address."""
+    names = presets_for(presets, SERVED, "exact")
+    name = picks.get("preset")
+    if name in (None, "", words.AUTOMATIC):
+        name = names[0] if names else None
+    if name not in names:
+        raise EntryError(say(words.UNKNOWN_SERVER))
+    return name
 
 
 def find_preset(presets: Sequence[Preset], method: str, rules: str, name: Any) -> Preset:
@@ -153,7 +169,9 @@ def lane_label(place: int, lane: Settings, own: Mapping[str, Any]) -> str:
     It is kept in the trace, so it is English; `charts.figure.lane_name` says it to the reader.
     """
     parts = [str(place), words.METHOD_NAMES[lane.method]]
-    if lane.method != "greedy":
+    if lane.method == SERVED:
+        parts.append(lane.server)
+    elif lane.method != "greedy":
         parts.append(words.RULES_SHORT[lane.rules])
     parts += [f"{KNOBS[n].symbol if n in KNOBS else n}={v}" for n, v in own.items()]
     return " ".join(parts)

@@ -16,6 +16,7 @@ from spork_demo.settings import Settings
 from spork_demo.trace import Change, Round, Trace
 from spork_demo.ui.judged_story import judged_sentence
 from spork_demo.ui.quotes import joined, probable, written
+from spork_demo.ui.served_view import served_story
 
 NO_ROUND = later("There is no such round in this lane.")
 PROPOSERS = {
@@ -42,6 +43,8 @@ def verdict(trace: Trace, round_index: int, baseline: Trace | None = None) -> st
     if not 0 <= round_index < len(trace.rounds):
         return say(NO_ROUND)
     round_ = trace.rounds[round_index]
+    if trace.served is not None:
+        return served_story(trace, round_)
     if not round_.nodes:
         sentences = [_nothing_drafted(trace, round_)]
     else:

@@ -15,7 +15,7 @@ import gradio as gr
 
 from spork_demo.host import PairInfo
 from spork_demo.language import known, say
-from spork_demo.settings import METHODS
+from spork_demo.settings import METHODS, SERVED
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.ui import words
 from spork_demo.ui.entry import FEWEST_LANES, most_lanes, offered, presets_for
@@ -100,10 +100,11 @@ def _lane(
     place: int, visible: bool, presets: Sequence[Preset], pairs: Sequence[PairInfo]
 ) -> LaneWidgets:
     method, asked = DEFAULT_LANES[place - 1]
+    methods = (*METHODS, *([SERVED] if presets_for(presets, SERVED, "exact") else []))
     rules = possible_rules(pairs, method, asked)
     with gr.Column(visible=visible, min_width=220, elem_classes=["lane-picker"]) as box:
         method_menu = gr.Dropdown(
-            [(say(words.METHOD_NAMES[name]), name) for name in METHODS],
+            [(say(words.METHOD_NAMES[name]), name) for name in methods],
             value=method,
             label=say("Lane {place}: method", place=place),
             elem_id=f"lane{place}-method",
@@ -119,7 +120,7 @@ def _lane(
             preset_choices(presets_for(offered(presets, pairs), method, rules)),
             value=words.AUTOMATIC,
             label=say("Preset"),
-            info=say("who drafts and who judges"),
+            info=say(words.PRESET_INFO),
             visible=method != "greedy",
             elem_id=f"lane{place}-preset",
         )
@@ -168,11 +169,13 @@ def lane_choices(
     names = presets_for(offered(presets, pairs), method, rules)
     picking = method != "greedy"
     return [
-        gr.update(value=rules, visible=picking),
+        gr.update(value=rules, visible=picking and method != SERVED),
         gr.update(
             choices=preset_choices(names),
-            value=preset if preset in names else words.AUTOMATIC,
+            value=preset if preset in names else next(iter(names), None),
             visible=picking,
+            label=say("Server") if method == SERVED else say("Preset"),
+            info=say(words.SERVER_INFO) if method == SERVED else say(words.PRESET_INFO),
         ),
         lane_note(method, rules, asked),
     ]
@@ -194,6 +197,8 @@ def lane_note(method: str, rules: str, asked: str) -> str:
     """One or two sentences on what the lane's output is worth."""
     if method == "greedy":
         return say(words.GREEDY_NOTE)
+    if method == SERVED:
+        return say(words.SERVED_NOTE)
     if rules != asked:
         return say(words.DSPARK_NOTE)
     return say(words.EXACT_NOTE) if rules == "exact" else say(words.ARTICLE_NOTE)

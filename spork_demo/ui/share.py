@@ -11,7 +11,16 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
-from spork_demo.settings import CHOICES, KNOBS, METHODS, RULES, SEED_LIMIT, Settings, checked_number
+from spork_demo.settings import (
+    CHOICES,
+    KNOBS,
+    METHODS,
+    RULES,
+    SEED_LIMIT,
+    SERVED,
+    Settings,
+    checked_number,
+)
 from spork_demo.spacefile import Limits
 from spork_demo.ui.entry import FEWEST_LANES, SHARED_FIELDS, EntryError, most_lanes, own_knobs
 from spork_demo.ui.lane_picker import DEFAULT_COUNT, DEFAULT_LANES
@@ -130,7 +139,7 @@ def _read(name: str, text: Any, limits: Limits) -> Any:
         return text if _own(text, limits) else None
     if part in ("preset", "pair"):
         return text if text.isprintable() and len(text) <= NAME_LIMIT else None
-    allowed = {"method": METHODS, "rules": RULES}.get(part, ())
+    allowed = {"method": (*METHODS, SERVED), "rules": RULES}.get(part, ())
     return text if text in allowed else None
 
 

@@ -14,7 +14,8 @@ def reasons(trace: Trace, baseline: Trace | None) -> tuple[str, ...]:
     """Sentences that account for a speedup below 1; empty when there is none to account for."""
     ratio = speedup(trace, baseline)
     price = greedy_seconds(baseline)
-    if ratio is None or ratio >= 1 or not price or trace is baseline:
+    outside = trace is baseline or trace.served is not None
+    if ratio is None or ratio >= 1 or not price or outside:
         return ()
     metrics = measure(trace)
     found = [_break_even(metrics, price), _own_forks(trace, metrics), _draft_cost(metrics, price)]

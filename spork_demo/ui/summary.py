@@ -5,12 +5,13 @@ Ratios come from `metrics`; here they only become text. A dash stands for what c
 
 from typing import Any
 
-from spork_demo.charts.figure import clauses, counted, listed
+from spork_demo.charts.figure import clauses, counted, listed, paragraph
 from spork_demo.language import say
 from spork_demo.metrics import FEW_ROUNDS, Metrics, measure, speedup
 from spork_demo.trace import Fidelity, Race, Trace
 from spork_demo.ui import words
 from spork_demo.ui.entry import lane_label
+from spork_demo.ui.served_view import beside, served_note, served_verdict, server_words
 
 DASH = "–"
 NEAR_TIE = 0.1
@@ -19,7 +20,8 @@ NEAR_TIE = 0.1
 
 def origin(race: Race) -> str:
     """Where and when the numbers were measured, in one line."""
-    place = race.lanes[0].provenance if race.lanes else None
+    here = [lane for lane in race.lanes if lane.served is None] or race.lanes
+    place = here[0].provenance if here else None
     if place is None:
         return ""
     models = " + ".join(name for name in (place.target, place.draft, place.dspark) if name)
@@ -32,9 +34,10 @@ def lane_head(place: int, lane: Trace) -> dict[str, Any]:
     greedy = settings.method == "greedy"
     return {
         "name": f"{place} {say(words.METHOD_NAMES[settings.method])}",
-        "rules": "" if greedy else say(words.RULES_SHORT[settings.rules]),
+        "rules": "" if greedy or lane.served else say(words.RULES_SHORT[settings.rules]),
         "exact": settings.exact,
         "who": _who(place, lane),
+        "served": lane.served is not None,
         "asked": settings.max_new_tokens,
     }
 
@@ -43,7 +46,9 @@ def _who(place: int, lane: Trace) -> str:
     """Drafter and judge, and the lane's own knobs where its label tells them."""
     settings = lane.settings
     parts: list[str] = []
-    if settings.method == "greedy":
+    if lane.served is not None:
+        parts.append(server_words(lane, lane.served))
+    elif settings.method == "greedy":
         parts.append(say(words.GREEDY_WHO))
     else:
         parts.append(say(words.DRAFTER_NAMES[settings.drafter]) + _model_name(lane))
@@ -70,12 +75,15 @@ def strips(race: Race) -> list[dict[str, Any]]:
 def _strip(race: Race, lane: Trace) -> dict[str, Any]:
     figures = measure(lane)
     kind, text = exactness(race, lane)
+    notes = [served_note(lane.served)] if lane.served and lane.stop_reason else []
     few = lane.stop_reason is not None and figures.rounds > 0 and figures.few_rounds
+    if few:
+        notes.append(_few_note(figures))
     return {
         "badge": kind,
         "verdict": text,
         "cells": [*_speed_cells(race, lane, figures), *_fidelity_cells(race, lane)],
-        "note": _few_note(figures) if few else "",
+        "note": paragraph(notes),
     }
 
 
@@ -90,8 +98,9 @@ def _few_note(figures: Metrics) -> str:
 def _speed_cells(race: Race, lane: Trace, figures: Metrics) -> list[list[str]]:
     """name, value, unit or explanation."""
     first = figures.seconds_to_first_token
+    of = beside(lane.served) if lane.served else say("of the greedy lane")
     return [
-        [say("speedup"), _speedup_text(race, lane), say("of the greedy lane")],
+        [say("speedup"), _speedup_text(race, lane), of],
         [say("decode speed"), number(figures.tokens_per_second, 1), say("tokens/s")],
         [
             say("accepted length"),
@@ -124,6 +133,7 @@ def _fidelity_cells(race: Race, lane: Trace) -> list[list[str]]:
         quotient = found.perplexity / found.greedy_perplexity
     cells = [
         [say("equal tokens"), percent(found.equal_tokens), say("same place, same token")],
+        [say("equal characters"), percent(found.equal_characters), say("same place and character")],
         [say("perplexity ratio"), number(quotient, 2), say("to greedy, under the target")],
         ["ROUGE-L", number(found.rouge_l, 2), say("against the greedy text")],
         ["BLEU", number(found.bleu, 2), say("against the greedy text")],
@@ -135,6 +145,8 @@ def exactness(race: Race, lane: Trace) -> tuple[str, str]:
     """The exactness badge: its kind for the style sheet, and what it says."""
     if lane is race.baseline:
         return "baseline", say("the baseline")
+    if lane.served is not None:
+        return served_verdict(race, lane)
     if lane.settings.exact and not lane.settings.greedy:
         return "sampled", say("sampled: same distribution, not the same text")
     if lane.stop_reason is None:

@@ -13,6 +13,7 @@ from spork_demo.charts.palette import FATES, fate_name
 from spork_demo.language import ENGLISH, current, known, say
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Event, Fidelity, Finished, LaneEvent, Node, Race, Round, Started, Token
+from spork_demo.trace_served import Served
 from spork_demo.ui import summary, words
 
 
@@ -33,16 +34,19 @@ def head_line(race: Race) -> str:
         prompt=race.lanes[0].prompt if race.lanes else "",
         origin=summary.origin(race),
         lanes=[summary.lane_head(place, lane) for place, lane in enumerate(race.lanes, 1)],
-        fates=_fates(),
+        fates=_fates(race),
         sources=_said(words.SOURCES),
         words=_said(words.VIEW),
     )
 
 
-def _fates() -> dict[str, dict[str, str]]:
+def _fates(race: Race) -> dict[str, dict[str, str]]:
+    """The fates of the legend; `served` only where a lane is."""
+    served = any(lane.served is not None for lane in race.lanes)
     return {
         name: {"glyph": FATES[name].glyph, "name": fate_name(name), "words": say(told)}
         for name, told in words.FATE_WORDS.items()
+        if served or name != "served"
     }
 
 
@@ -71,6 +75,8 @@ def event_line(news: LaneEvent) -> str:
         )
     if isinstance(event, Fidelity):
         return ""
+    if isinstance(event, Served):
+        return _line(kind="served", lane=news.lane, tokens=event.tokens) if event.tokens else ""
     return _finished(news.lane, event)
 
 
@@ -98,7 +104,12 @@ def _why_it_ended(event: Finished) -> str:
 
 
 def _all_committed(round_: Round) -> list[list[Any]]:
-    """The committed tokens; the accepted ones have the source of the node they were."""
+    """The committed tokens; the accepted ones have the source of the node they were.
+
+    What a server sent at once is one piece, with the number of its tokens behind the rest.
+    """
+    if round_.committed and round_.committed[-1].fate == "served":
+        return [[*_committed(round_.committed[-1], ""), len(round_.committed)]]
     sources = iter([round_.nodes[index].source for index in kept_path(round_.nodes)])
     return [
         _committed(token, next(sources, "") if token.fate == "accepted" else "")

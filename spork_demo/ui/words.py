@@ -30,6 +30,7 @@ METHOD_NAMES = {
     "speculative": later("Speculative"),
     "spork": later("SPORK"),
     "dspark": later("DSpark"),
+    "served": later("Served"),
 }
 RULES_CHOICES = {
     "exact": later("exact: the target's own output"),
@@ -125,6 +126,7 @@ FATE_WORDS = {
     "bonus": later("bonus: the target's own token after an accepted prefix"),
     "correction": later("correction: the target's token in place of a rejected draft"),
     "fallback": later("fallback: the top-1 token, because no fork reached the threshold"),
+    "served": later("served: sent by another server; how it came to be does not show from outside"),
     "rejected": later("rejected: drafted, judged and not kept"),
     "cut": later("cut: drafted, but not sent to be judged"),
 }
@@ -167,6 +169,7 @@ VIEW = {
     "fate": later("fate"),
     "id": later("token id"),
     "round": later("round"),
+    "together": later("tokens that arrived together"),
     "target_probability": later("target probability"),
     "draft_probability": later("draft probability"),
     "confidence": later("confidence"),
@@ -196,6 +199,13 @@ ARTICLE_NOTE = later("Article rules are approximate: the text may differ from th
 GREEDY_NOTE = later(
     "The baseline: one target call per token. Ratios refer to the first greedy lane."
 )
+PRESET_INFO = later("who drafts and who judges")
+SERVER_INFO = later("which one decodes this lane")
+SERVED_NOTE = later(
+    "Your prompt is sent to this server. It runs after the lanes here, on an engine of its own; "
+    "what arrives is timed on arrival, network included."
+)
+UNKNOWN_SERVER = later("There is no such server on this page.")
 EXACT_NOTE = later("Exact rules: the output is the target's own, only the speed differs.")
 
 NOT_KEPT = later("Drafted and not kept:")
