@@ -1,10 +1,13 @@
 """Read the Spacefile, put the page up on recorded races, load the model behind it."""
 
-import logging
 import sys
 from pathlib import Path
 
+from prometheus_client import CollectorRegistry
+
 from spork_demo.host import DeferredHost, Host
+from spork_demo.observed import ObservedHost
+from spork_demo.server import log_json_lines, routes, serve
 from spork_demo.settings import SERVED
 from spork_demo.spacefile import Preset, Spacefile, SpacefileError, read_spacefile
 from spork_demo.trace_file import TraceError, read_races
@@ -27,17 +30,21 @@ def local_host(spacefile: Spacefile) -> Host:
 
 def main() -> None:
     """Serve the page until stopped."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_json_lines()
     try:
         spacefile = read_spacefile(ROOT / "Spacefile")
         recorded = read_races(ROOT / "assets" / "traces")
     except (SpacefileError, TraceError) as error:
         sys.exit(str(error))
-    host = DeferredHost(lambda: local_host(spacefile))
-    host.start()
+    engine = DeferredHost(lambda: local_host(spacefile))
+    engine.start()
+    registry = CollectorRegistry()
+    host = ObservedHost(engine, registry)
     servers = tuple(Preset(server.name, SERVED) for server in spacefile.served)
     page = build_page(host, spacefile.limits, (*spacefile.presets, *servers), recorded)
-    page.queue(**queue_options(spacefile.limits)).launch(**launch_options(spacefile.limits))
+    page.queue(**queue_options(spacefile.limits))
+    options = launch_options(spacefile.limits)
+    serve(page, host, options | {"app_kwargs": {"routes": routes(host, registry)}})
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ DRAWING = {"gradio", "plotly"}
 PLAIN = (
     *("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race"),
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
+    "observed",
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),

@@ -11,7 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from prometheus_client import CollectorRegistry  # noqa: E402
+
 from spork_demo.host import Status  # noqa: E402
+from spork_demo.observed import ObservedHost  # noqa: E402
+from spork_demo.server import log_json_lines, routes, serve  # noqa: E402
 from spork_demo.ui.page import build_page, launch_options, queue_options  # noqa: E402
 from tests.sample_race import (  # noqa: E402
     DSPARK_PAIR,
@@ -38,6 +42,7 @@ def main() -> None:
     parser.add_argument("--loading", action="store_true", help="the model never gets ready")
     parser.add_argument("--late", type=float, help="the model is ready after so many seconds")
     parser.add_argument("--dspark", action="store_true", help="the pair has a DSpark drafter")
+    parser.add_argument("--observed", action="store_true", help="served as app.py serves")
     options = parser.parse_args()
     texts = HOSTILE if options.hostile else ()
     host = FakeHost(gap=options.gap, texts=texts)
@@ -53,10 +58,16 @@ def main() -> None:
     if options.hostile:
         lanes = tuple(with_texts(lane, HOSTILE) for lane in race.lanes)
         race = type(race)("<img src=x onerror='window.hacked=1'>", lanes, recorded=True)
+    registry = CollectorRegistry()
+    host = ObservedHost(host, registry)
     page = build_page(host, LIMITS, PRESETS, [race])
-    page.queue(**queue_options(LIMITS)).launch(
-        server_port=options.port, quiet=True, **launch_options(LIMITS)
-    )
+    page.queue(**queue_options(LIMITS))
+    launch = launch_options(LIMITS) | {"server_port": options.port, "quiet": True}
+    if options.observed:
+        log_json_lines()
+        serve(page, host, launch | {"app_kwargs": {"routes": routes(host, registry)}})
+    else:
+        page.launch(**launch)
 
 
 if __name__ == "__main__":

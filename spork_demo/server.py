@@ -1,0 +1,100 @@
+"""What stands around the page on a server: health and metrics, logs, a stop that loses nothing."""
+
+import datetime
+import json
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    ProcessCollector,
+    generate_latest,
+)
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from spork_demo.observed import ObservedHost
+
+PATIENCE = 20.0
+"""Seconds the rounds that go on may take to end once the server stops."""
+
+logger = logging.getLogger(__name__)
+
+
+class Page(Protocol):
+    """What is served: a gr.Blocks, which this file need not know."""
+
+    def launch(self, **options: Any) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a record: time, level, logger, message, and the fields it was given."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def log_json_lines() -> None:
+    """Log to standard error, a JSON object a line."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # gradio asks itself at every start
+
+
+def routes(host: ObservedHost, registry: CollectorRegistry) -> list[Route]:
+    """`/health`: 200 while the server is of use, 503 when it stops or no model can run; and
+    `/metrics` for Prometheus.
+    """
+    ProcessCollector(registry=registry)
+
+    def health(_request: Request) -> Response:
+        status = host.status()
+        state = "loading"
+        if host.stopping:
+            state = "stopping"
+        elif status.ready or status.failed:
+            state = "ready" if status.ready else "failed"
+        code = 503 if state in ("stopping", "failed") else 200
+        said = {"state": state, "message": status.message, "running": host.running}
+        return JSONResponse(said, status_code=code)
+
+    def metrics(_request: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return [Route("/health", health), Route("/metrics", metrics)]
+
+
+def serve(page: Page, host: ObservedHost, options: dict[str, Any]) -> None:
+    """Launch and stay until told to end; then let the rounds that go on end, and close."""
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    page.launch(prevent_thread_lock=True, **options)
+    told.wait()
+    stop(host, page.close)
+
+
+def stop(host: ObservedHost, close: Callable[[], None]) -> None:
+    """End what runs at its next round, tell what did not end, close."""
+    logger.info("stopping", extra={"fields": {"running": host.running}})
+    if not host.stop(PATIENCE):
+        logger.warning("a run did not end in time", extra={"fields": {"running": host.running}})
+    close()

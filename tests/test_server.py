@@ -1,0 +1,103 @@
+"""Health, metrics, logs and the stop of the whole server, as a process manager sees them."""
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from gradio_client import Client
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from spork_demo.host import Status
+from spork_demo.observed import ObservedHost
+from spork_demo.server import JsonLines, routes
+from tests.browser.conftest import free_port
+from tests.sample_race import FakeHost
+
+APP = Path(__file__).parent / "browser" / "fake_app.py"
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "code"),
+    [
+        (Status("Fetching the model."), "loading", 200),
+        (Status("Ready.", ready=True), "ready", 200),
+        (Status("No pair fits.", failed=True), "failed", 503),
+    ],
+)
+def test_health_says_where_the_server_stands(status, state, code):
+    host = FakeHost()
+    host.state = status
+    registry = CollectorRegistry()
+    client = TestClient(Starlette(routes=routes(ObservedHost(host, registry), registry)))
+    answer = client.get("/health")
+    assert (answer.status_code, answer.json()["state"]) == (code, state)
+    assert answer.json()["message"] == status.message
+
+
+def test_metrics_are_in_the_form_prometheus_reads():
+    registry = CollectorRegistry()
+    host = ObservedHost(FakeHost(), registry)
+    client = TestClient(Starlette(routes=routes(host, registry)))
+    text = client.get("/metrics").text
+    assert "spork_running 0.0" in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_a_log_line_is_one_json_object_with_its_fields():
+    record = logging.makeLogRecord(
+        {"name": "spork", "levelname": "INFO", "msg": "run ended", "fields": {"tokens": 7}}
+    )
+    line = JsonLines().format(record)
+    assert "\n" not in line
+    said = json.loads(line)
+    assert (said["message"], said["tokens"], said["level"]) == ("run ended", 7, "info")
+
+
+def test_a_log_line_keeps_a_traceback_on_its_line():
+    try:
+        raise RuntimeError("a bug")
+    except RuntimeError:
+        record = logging.makeLogRecord({"msg": "failed", "exc_info": sys.exc_info()})
+    said = json.loads(JsonLines().format(record))
+    assert "RuntimeError: a bug" in said["exception"]
+
+
+@pytest.fixture
+def server():
+    port = free_port()
+    command = [sys.executable, str(APP), "--port", str(port), "--gap", "0.05", "--observed"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(150):
+        with suppress(OSError):
+            urllib.request.urlopen(f"{address}/health").close()
+            break
+        time.sleep(0.2)
+    yield process, address
+    process.kill()
+
+
+def test_a_server_told_to_end_lets_the_round_end_and_says_so(server):
+    process, address = server
+    job = Client(address, verbose=False).submit(prompt="Hello", api_name="/race")
+    while len(job.outputs()) < 2:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
+    (ended,) = [line for line in lines if line["message"] == "run ended"]
+    assert ended["outcome"] == "stopped"
+    assert "Hello" not in errors
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"{address}/health")
