@@ -15,7 +15,7 @@ from spork_demo.metrics import FEW_ROUNDS
 from spork_demo.settings import KNOBS
 
 ROW_PIXELS = 52
-COLUMN_PIXELS = 68
+COLUMN_PIXELS = 62
 HEIGHT = 300
 ON_FILL = "#101820"
 """Text on a filled square: the fills are the same on both pages, so it is too."""
@@ -55,7 +55,7 @@ def speed_width(grid: Sequence[Cell]) -> int:
     names = list(grid[0].values)
     if len(names) == 1 and names[0] in KNOBS:
         return 0
-    return 90 + COLUMN_PIXELS * len(_values(grid, names[0]))
+    return 56 + COLUMN_PIXELS * len(_values(grid, names[0]))
 
 
 def speed_caption(grid: Sequence[Cell]) -> str:

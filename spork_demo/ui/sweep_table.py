@@ -40,7 +40,8 @@ STYLE = """
 .sweep-table button { font: inherit; color: inherit; background: transparent; cursor: pointer;
   border: 1px solid transparent; border-radius: 4px; padding: 2px 4px; }
 .sweep-table thead th { vertical-align: bottom; }
-.sweep-table thead button { font-weight: 600; white-space: normal; text-align: inherit; }
+.sweep-table thead button { font-weight: 600; white-space: normal; text-align: inherit;
+  word-break: keep-all; }
 .sweep-table .st-load { border-color: var(--border-color-primary); padding: 2px 8px; }
 .sweep-table button:hover { border-color: currentColor; }
 .sweep-table .st-best th, .sweep-table .st-best td { font-weight: 600; }
