@@ -11,7 +11,6 @@ from spork_demo.cells import MEASURES
 from spork_demo.charts.sweep_words import MEASURE_NAMES
 from spork_demo.host import PairInfo
 from spork_demo.language import later, say
-from spork_demo.settings import METHODS
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.ui import words
 from spork_demo.ui.entry import offered, presets_for
@@ -23,6 +22,7 @@ from spork_demo.ui.sweep_entry import NO_KNOB, REPEATS
 from spork_demo.ui.sweep_results import FRONT_TITLE, SPEED_TITLE
 from spork_demo.ui.sweep_table import sweep_table
 
+METHODS = tuple(dict.fromkeys(method for method, _ in SWEPT))
 START_METHOD, START_RULES = "spork", "exact"
 START_KNOBS = ("fork_width", "fork_depth")
 START_PROMPTS = (1, 6)
@@ -138,7 +138,7 @@ def _picks(presets: Sequence[Preset], pairs: Sequence[PairInfo]) -> dict[str, An
     names = SWEPT[START_METHOD, START_RULES]
     with gr.Row(elem_id="explore-picks"):
         method = gr.Dropdown(
-            [(say(words.METHOD_NAMES[name]), name) for name in METHODS if name != "greedy"],
+            [(say(words.METHOD_NAMES[name]), name) for name in METHODS],
             value=START_METHOD, label=say("Method"), min_width=150, elem_id="explore-method",
         )  # fmt: skip
         rules = gr.Radio(
