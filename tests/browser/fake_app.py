@@ -4,6 +4,7 @@ No model and no torch; recorded lanes are replayed as if they were decoded live.
 """
 
 import argparse
+import os
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from prometheus_client import CollectorRegistry  # noqa: E402
 
+from spork_demo import language  # noqa: E402
 from spork_demo.host import Status  # noqa: E402
 from spork_demo.observed import ObservedHost  # noqa: E402
 from spork_demo.server import log_json_lines, routes, serve  # noqa: E402
@@ -34,7 +36,14 @@ HOSTILE = (
 )  # fmt: skip
 
 
+def end_untranslated(text: str, code: str) -> None:
+    """A sentence without a translation ends the app, and with it the test that met it."""
+    print(f"nothing in {code} for {text!r}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
 def main() -> None:
+    language.missing = end_untranslated
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--gap", type=float, default=0.004, help="seconds between events")
