@@ -38,7 +38,8 @@ HOSTILE = (
 
 def end_untranslated(text: str, code: str) -> None:
     """A sentence without a translation ends the app, and with it the test that met it."""
-    print(f"nothing in {code} for {text!r}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"nothing in {code} for {text!r}\n")
+    sys.stderr.flush()
     os._exit(1)
 
 
