@@ -38,7 +38,7 @@ def test_a_race_is_run_and_read_in_chinese(open_page):
     page.locator("#speed-chart").scroll_into_view_if_needed()
     page.wait_for_selector("#speed-chart .main-svg")
     chart = page.locator("#speed-chart")
-    assert "解码速度（词元/秒）" in chart.locator("svg").first.text_content()
+    assert "解码速度（词元/秒）" in chart.locator(".pv-chart").text_content()
     assert chart.locator(".pv-chart").get_attribute("aria-label").startswith("解码速度：1 贪心 ")
     assert chart.locator(".pv-save").inner_text() == "保存图片"
 
