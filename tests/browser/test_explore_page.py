@@ -28,19 +28,29 @@ def notice_of(page, part: str, where: str = "#sweep-notice") -> None:
     )
 
 
-def swept(page) -> None:
+@pytest.fixture(scope="module")
+def swept_page(browser, fake_app):
+    """Four cells over one prompt, swept once for all tests that only look at them."""
+    errors: list[str] = []
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, accept_downloads=True)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(fake_app())
+    page.wait_for_selector(".lane .token")
+    explored(page)
+    fill(page, values1="2, 4", values2="1, 5", prompts="Name a river.", tokens="20")
     page.click("#sweep")
     notice_of(page, "Finished")
     page.wait_for_selector("#sweep-speed [data-state=drawn]")
+    yield page
+    context.close()
+    assert errors == []
 
 
 @pytest.fixture
-def small(open_page):
-    """Four cells over one prompt, swept."""
-    page = explored(open_page())
-    fill(page, values1="2, 4", values2="1, 5", prompts="Name a river.", tokens="20")
-    swept(page)
-    return page
+def small(swept_page):
+    return explored(swept_page)
 
 
 def test_a_sweep_shows_its_best_its_charts_and_its_table(small):
