@@ -248,6 +248,8 @@ def test_the_best_is_named_with_what_it_rests_on():
     assert best_sentence([cell(3.0, article)]) == "No cell with exact rules has been measured."
     uneven = best_sentence([cell(1.5, races=2), cell(1.2, fork_width=9)])
     assert "Not every cell has raced as often" in uneven
+    assert "speed alone" in remarks(grid)
+    assert remarks([*grid, cell(2.0, article, equal=0.5)]) == ""
     sampled = Settings(method="spork", temperature=0.5)
     assert "only the perplexity ratio" in remarks([cell(1.5, sampled)])
 

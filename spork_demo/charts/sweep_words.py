@@ -41,6 +41,7 @@ SAMPLED = later(
     "Above temperature 0 a text is a sample and need not equal greedy's; exact rules keep its "
     "distribution, and only the perplexity ratio is shown."
 )
+ALIKE = later("Every text here equals greedy's, so speed alone tells these cells apart.")
 FAILED = later("A lane that failed counts with what it had committed, and is never called best.")
 
 
@@ -96,7 +97,9 @@ def best_sentence(grid: Sequence[Cell]) -> str:
 
 def remarks(grid: Sequence[Cell]) -> str:
     """What a reader of the figures must know about these cells."""
+    equal = {cell.fidelity("equal_tokens") for cell in grid if cell.compared}
     notes = [
+        (say(ALIKE), equal == {1.0}),
         (say(SAMPLED), any(not cell.settings.greedy for cell in grid)),
         (say(FAILED), any(cell.failed for cell in grid)),
     ]
