@@ -110,6 +110,24 @@ def test_nothing_is_said_past_the_catalogue(path):
         assert english(ast.parse(path.read_text("utf-8"))) == set()
 
 
+TO_THE_PAGE = {
+    *("RunRefusedError", "SettingsError", "TraceError", "EntryError", "ModelUnavailable"),
+    *("FetchFailed", "Status", "Progress"),
+}
+"""What carries a sentence from below to the page."""
+
+
+def test_what_comes_up_to_the_page_can_be_said_in_any_language():
+    for path in SOURCES:
+        if path.parent.name in ("bench", "train") or path.name == "cli.py":  # for the shell
+            continue
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and called(call) in TO_THE_PAGE:
+                bare = [a for a in call.args if isinstance(a, ast.JoinedStr) or is_text(a)]
+                said = [a for a in bare if not is_text(a) or " " in a.value]
+                assert not said, (path.name, call.lineno)
+
+
 def test_every_word_of_words_is_marked():
     tree = ast.parse((PACKAGE / "ui" / "words.py").read_text("utf-8"))
     tables = [node.value for node in tree.body if isinstance(node, ast.Assign)]
