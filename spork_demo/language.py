@@ -40,17 +40,17 @@ def say(text: str, /, **values: Any) -> str:
     A sentence the catalogue lacks stays English; a test keeps that from happening.
     """
     if isinstance(text, Filled):
-        text, values = text.template, text.values
+        values = {n: known(v) if isinstance(v, str) else v for n, v in text.values.items()}
+        text = text.template
     told = text if current() == ENGLISH else _translated(text, current())
-    if not values:
-        return told
-    return told.format(**{n: say(v) if isinstance(v, Filled) else v for n, v in values.items()})
+    return told.format(**values) if values else told
 
 
 def later(text: str, /, **values: Any) -> str:
     """Marks an English sentence that is translated when it is shown, with `say`.
 
-    For tables, and with `values` for what is said where nobody knows yet who will read it.
+    For tables, and with `values` for what is said where nobody knows yet who will read it; a value
+    may be such a sentence itself.
     """
     if not values:
         return text

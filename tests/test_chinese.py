@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spork_demo.charts import acceptance, comparison, judged, rounds
+from spork_demo.charts.figure import lane_name
 from spork_demo.charts.fork_tree import fork_tree, fork_tree_alt
 from spork_demo.charts.scheduling import (
     chances_alt,
@@ -15,19 +16,25 @@ from spork_demo.charts.scheduling import (
     throughput_alt,
     throughput_chart,
 )
-from spork_demo.language import catalogue, speaking
-from spork_demo.trace import Race, Round, Trace
-from spork_demo.trace_file import read_races
+from spork_demo.host import Status
+from spork_demo.language import catalogue, later, say, speaking
+from spork_demo.race import failure_sentence
+from spork_demo.settings import Settings, SettingsError
+from spork_demo.trace import Finished, LaneEvent, Race, Round, Trace
+from spork_demo.trace_file import TraceError, loads, read_races
+from spork_demo.ui.entry import EntryError, read_entry
 from spork_demo.ui.explain import verdict
 from spork_demo.ui.node_story import node_story
+from spork_demo.ui.notices import status_strip, why_not
 from spork_demo.ui.reliability_view import lane_reliability, race_reliability
 from spork_demo.ui.results import chart_values
 from spork_demo.ui.scheduling_story import scheduling_story
 from spork_demo.ui.slower import reasons
-from spork_demo.ui.token_view import head_line, summary_line
+from spork_demo.ui.token_view import event_line, head_line, summary_line
 from spork_demo.ui.tree_view import tree_table
 from tests import handmade_rounds as made
-from tests.sample_race import dspark_race, sample_race
+from tests.sample_race import LIMITS, PRESETS, dspark_race, sample_race
+from tests.test_ui_entry import values
 
 RECORDED = read_races(Path(__file__).resolve().parents[1] / "assets" / "traces")
 RACES = (*RECORDED, sample_race(), dspark_race(), made.handmade_race())
@@ -121,3 +128,68 @@ def test_the_charts_of_a_round_are_labelled_in_chinese():
                     plain = [json.loads(figure.to_json()) for figure in figures if figure]
                     said = [text for figure in plain for text in figure_words(figure)]
                     assert {word for text in said for word in english(text)} == set()
+
+
+def test_a_loading_model_speaks_to_each_reader_though_it_spoke_before_any_came():
+    status = Status(
+        later("Loading {label}.", label="tiny"), done_bytes=10**6, total_bytes=2 * 10**6
+    )
+    assert "Loading tiny." in status_strip(status)
+    assert why_not(Status("So.", failed=True)) == (
+        "No model can run here: So. Recorded races still replay."
+    )
+    with speaking("zh"):
+        assert "正在加载 tiny。" in status_strip(status)
+        assert "1 / 2 MB" in status_strip(status)
+        assert why_not(status) == "模型尚未就绪，这次运行无法开始：正在加载 tiny。你的文字已保留。"
+
+
+def test_a_sentence_inside_a_sentence_is_translated_with_it():
+    ready = later("{name} is ready on {device}.", name="a", device="b")
+    why = later("compiled kernels are not used, because there is no C++ compiler.")
+    told = later("{ready} Slower than it could be: {why}", ready=ready, why=why)
+    assert told == f"a is ready on b. Slower than it could be: {why}"
+    with speaking("zh"):
+        assert say(told) == "a 已在 b 上就绪。速度未达最佳：没有 C++ 编译器，因此没有使用编译内核。"
+
+
+def test_why_a_lane_ended_is_told_where_it_can_be():
+    full = later("The model's context of {context} tokens is full.", context=32)
+    stranger = "".join(full)
+    with speaking("zh"):
+        assert ending("context", full) == "模型 32 个词元的上下文已满。"
+        assert ending("context", stranger) == "模型的上下文已满。"
+        assert ending("failed", failure_sentence(MemoryError())).startswith("设备内存不足")
+        assert ending("eos", "") == "文本已完整。"
+    assert ending("context", stranger) == stranger
+
+
+def ending(reason, message):
+    return json.loads(event_line(LaneEvent(0, Finished(reason, "", message))))["words"]
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        ("1 Greedy", "1 贪心"),
+        ("2 SPORK exact K=8", "2 SPORK 精确 K=8"),
+        ("3 Speculative article", "3 投机解码 文章规则"),
+        ("SPORK, n-gram forks", "SPORK，n-gram 分叉"),
+        ("my exact lane", "my exact lane"),
+    ],
+)
+def test_a_lane_is_named_in_the_readers_language_where_its_name_is_ours(label, told):
+    lane = Trace(Settings(), "p", label)
+    assert lane_name(lane) == label
+    with speaking("zh"):
+        assert lane_name(lane) == told
+
+
+def test_refusals_are_said_in_the_visitors_language():
+    with speaking("zh"):
+        with pytest.raises(SettingsError, match="temperature 须在 0 到 2 之间。"):
+            Settings(temperature=3.0)
+        with pytest.raises(EntryError, match="^赛道 2：这种方法和规则没有"):
+            read_entry(values(lane2_preset="none"), LIMITS, PRESETS)
+        with pytest.raises(TraceError, match="这个文件不是有效的 JSON。"):
+            loads("{")
