@@ -69,13 +69,13 @@ def main() -> None:
         lanes = tuple(with_texts(lane, HOSTILE) for lane in race.lanes)
         race = type(race)("<img src=x onerror='window.hacked=1'>", lanes, recorded=True)
     registry = CollectorRegistry()
-    host = ObservedHost(host, registry)
-    page = build_page(host, LIMITS, PRESETS, [race])
+    served = ObservedHost(host, registry)
+    page = build_page(served, LIMITS, PRESETS, [race])
     page.queue(**queue_options(LIMITS))
     launch = launch_options(LIMITS) | {"server_port": options.port, "quiet": True}
     if options.observed:
         log_json_lines()
-        serve(page, host, launch | {"app_kwargs": {"routes": routes(host, registry)}})
+        serve(page, served, launch | {"app_kwargs": {"routes": routes(served, registry)}})
     else:
         page.launch(**launch)
 
