@@ -18,6 +18,7 @@ PLAIN = (
     *("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race"),
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
     "observed",
+    *("clock", "what_if"),
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
