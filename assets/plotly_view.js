@@ -163,6 +163,7 @@
 
     pick(index) {
       this.trigger("node_click", { index });
+      this.element.dispatchEvent(new CustomEvent("spork-pick", { bubbles: true, detail: { index } }));
     }
 
     resized() {

@@ -1,51 +1,54 @@
-"""The tab "Inside a round": any round of any lane, as text, tree, table, numbers and cost."""
+"""The tab "Inside a round": any round of any lane, as text, clock, tree, numbers and cost.
+
+The player moves among the rounds in the browser. The round it comes to rest on is told to the
+server, which answers with what has to be drawn for it: tree, judge, schedule, cost, what-if.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
-from spork_demo.charts import judged, rounds
-from spork_demo.charts.figure import lane_name, visible_line
+from spork_demo.charts import rounds
+from spork_demo.charts.figure import paragraph
 from spork_demo.charts.scheduling import (
     chances_alt,
     chances_chart,
     throughput_alt,
     throughput_chart,
 )
+from spork_demo.language import later, say
 from spork_demo.metrics import kept_path
 from spork_demo.trace import Race, Round, Trace
 from spork_demo.ui import words
 from spork_demo.ui.ending import with_ends_named
-from spork_demo.ui.explain import verdict
+from spork_demo.ui.judge_view import judge_payload
 from spork_demo.ui.notices import headed
 from spork_demo.ui.plotly_view import payload, plotly_view
+from spork_demo.ui.reel import message_value, reel_value
 from spork_demo.ui.reliability_view import lane_reliability
-from spork_demo.ui.round_text import message_value, round_text, round_value
+from spork_demo.ui.round_player import round_player
 from spork_demo.ui.scheduling_story import scheduling_story
 from spork_demo.ui.slower import reasons
 from spork_demo.ui.tree_view import tree_payload
+from spork_demo.ui.what_if_view import WhatIf, answered, asked, build_what_if, hidden
 
-NO_RACE = "There is no race yet: run or open one, then step through its rounds here."
-NO_ROUNDS = "This lane has committed nothing yet."
-AT_TEMPERATURE_0 = (
-    "At temperature 0 the judged probability is 1 for the target's most probable token and 0 for "
-    "any other, so the thresholds decide nothing; the bars show the probability before that."
-)
-PREVIOUS = "(number) => Math.max(1, number - 1)"
-NEXT = """(number) => Math.min(
-  Number(document.querySelector('#inside-round input[type=range]').max), number + 1)"""
+NO_RACE = later("There is no race yet: run or open one, then step through its rounds here.")
 LAST = {"trigger_mode": "always_last"}
 PRIVATE = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+START = (0, 0)
+"""Lane and round where nothing else is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsideParts:
-    """The tab's widgets. Every handler that shows a round returns values for `outputs`."""
+    """The tab's widgets. Every handler that shows a round returns values for `outputs`.
 
-    lane: gr.Radio
-    scrubber: gr.Slider
-    told: gr.HTML
+    at: the lane and the round that are shown, which later events refer to.
+    """
+
+    player: gr.HTML
+    at: gr.State
     tree: gr.HTML
     why: gr.Column
     story: gr.HTML
@@ -54,14 +57,19 @@ class InsideParts:
     reliability: gr.HTML
     judge_column: gr.Column
     judge: gr.HTML
+    what_if: WhatIf
     cost: gr.HTML
 
     @property
     def outputs(self) -> list[gr.blocks.Block]:
+        return [self.player, *self.followers]
+
+    @property
+    def followers(self) -> list[gr.blocks.Block]:
+        """What follows when the player comes to rest on a round."""
         scheduled_by = [self.why, self.story, self.chances, self.costs, self.reliability]
-        judged_by = [self.judge_column, self.judge]
-        told = [self.lane, self.scrubber, self.told, self.tree]
-        return [*told, *scheduled_by, *judged_by, self.cost]
+        judged_by = [self.judge_column, self.judge, *self.what_if.outputs]
+        return [self.at, self.tree, *scheduled_by, *judged_by, self.cost]
 
     def show(self, race: Race | None, lane_index: int, round_index: int) -> tuple[Any, ...]:
         """Values of `outputs` for one round; numbers out of range are brought into it."""
@@ -75,32 +83,24 @@ class InsideParts:
 
 def build_inside(race_state: gr.State) -> InsideParts:
     """Lay the tab out and connect it; `race_state` holds the Race on the page."""
-    lane = gr.Radio([], label="Lane", interactive=True, elem_id="inside-lane")
-    with gr.Row(elem_id="inside-scrub"):
-        scrubber = gr.Slider(
-            1, 2, 1, step=1, label="Round", interactive=True, scale=6, min_width=300,
-            elem_id="inside-round",
-        )  # fmt: skip
-        with gr.Column(scale=2, min_width=270), gr.Row():
-            previous = gr.Button("← Previous", min_width=120, elem_id="inside-previous")
-            following = gr.Button("Next →", min_width=120, elem_id="inside-next")
-    told = round_text(message_value(NO_RACE), elem_id="inside-told")
-    tree = plotly_view(elem_id="inside-tree", padding=False)
-    with gr.Column(visible=False, elem_id="inside-why") as why:
-        story = gr.HTML(elem_id="inside-story", label=words.WHY_SENT_TITLE)
+    with gr.Column(elem_id="inside-view"):
+        player = round_player(message_value(say(NO_RACE)), elem_id="inside-told", padding=False)
+        at = gr.State(START)
+        tree = plotly_view(elem_id="inside-tree", padding=False)
+        with gr.Column(visible=False, elem_id="inside-why") as why:
+            story = gr.HTML(elem_id="inside-story", label=say(words.WHY_SENT_TITLE))
+            with gr.Row():
+                names = ("inside-chances", "inside-costs", "inside-reliability")
+                scheduled_by = [_chart(name) for name in names]
         with gr.Row():
-            scheduled_by = [
-                _chart(name) for name in ("inside-chances", "inside-costs", "inside-reliability")
-            ]
-    with gr.Row():
-        with gr.Column(min_width=320, visible=False) as judge_column:
-            judge = plotly_view(elem_id="inside-judge")
-        with gr.Column(min_width=320):
-            cost = plotly_view(elem_id="inside-cost")
+            with gr.Column(min_width=320, visible=False) as judge_column:
+                judge = plotly_view(elem_id="inside-judge")
+            what_if = build_what_if()
+        cost = plotly_view(elem_id="inside-cost")
     parts = InsideParts(
-        lane, scrubber, told, tree, why, story, *scheduled_by, judge_column, judge, cost
+        player, at, tree, why, story, *scheduled_by, judge_column, judge, what_if, cost
     )
-    _connect(parts, race_state, previous, following)
+    _connect(parts, race_state)
     return parts
 
 
@@ -109,88 +109,69 @@ def _chart(elem_id: str) -> gr.HTML:
         return plotly_view(elem_id=elem_id)
 
 
-def _connect(
-    parts: InsideParts, race_state: gr.State, previous: gr.Button, following: gr.Button
-) -> None:
-    place = [race_state, parts.lane, parts.scrubber]
+def _connect(parts: InsideParts, race_state: gr.State) -> None:
+    def settled(race: Race | None, event: gr.EventData) -> tuple[Any, ...]:
+        return following(race, sent(event, "lane"), sent(event, "round"))
 
-    def scrubbed(race: Race | None, lane: int | None, number: float | None) -> tuple[Any, ...]:
-        return shown(race, lane, _place(number))[2:]
+    def picked_node(race: Race | None, at: tuple[int, int], event: gr.EventData) -> str | None:
+        return tree_of(race, *at, sent(event, "index", -1))
 
-    def other_lane(race: Race | None, lane: int | None) -> tuple[Any, ...]:
-        return shown(race, lane, telling_round(race, lane))
-
-    def picked_round(race: Race | None, lane: int | None, event: gr.EventData) -> tuple[Any, ...]:
-        return shown(race, lane, picked(event))
-
-    def picked_node(
-        race: Race | None, lane: int | None, number: float | None, event: gr.EventData
-    ) -> str | None:
-        return tree_of(race, lane, _place(number), picked(event))
-
-    # The page moves its own scrubber and only the last move is answered, without the scrubber in
-    # the answer: a late one would take the handle from under the finger that has moved on.
-    told = {"fn": scrubbed, "inputs": place, "outputs": parts.outputs[2:], **LAST, **PRIVATE}
-    parts.scrubber.input(api_name="inside_round", **told)
-    for button, move, name in (
-        (previous, PREVIOUS, "inside_previous"),
-        (following, NEXT, "inside_next"),
-    ):
-        moved = button.click(None, parts.scrubber, parts.scrubber, js=move, **PRIVATE)
-        moved.then(api_name=name, **told)
-    parts.lane.input(other_lane, place[:2], parts.outputs, api_name="inside_lane", **PRIVATE)
-    parts.cost.node_click(
-        picked_round, place[:2], parts.outputs, api_name="inside_pick_round", **PRIVATE
+    # Only the last move is answered, and never with the player itself: a late answer would take
+    # the handle from under the finger that has moved on.
+    parts.player.settled(
+        settled, race_state, parts.followers, api_name="inside_settled", **LAST, **PRIVATE
     )
-    parts.tree.node_click(picked_node, place, parts.tree, api_name="inside_pick_node", **PRIVATE)
+    parts.tree.node_click(
+        picked_node, [race_state, parts.at], parts.tree, api_name="inside_pick_node", **PRIVATE
+    )
+    for slider, name in zip(parts.what_if.sliders, ("limit", "low", "high", "length"), strict=True):
+        slider.input(
+            answered, [race_state, parts.at, *parts.what_if.sliders],
+            [parts.what_if.answer, parts.judge], api_name=f"inside_{name}", **LAST, **PRIVATE,
+        )  # fmt: skip
 
 
-def _place(number: float | None) -> int:
-    """Where a round stands in its trace; an emptied number box is the first round."""
-    return int(number or 1) - 1
-
-
-def picked(event: gr.EventData) -> int:
-    """The index of a clicked point; -1, which is the anchor, where the page sent no number."""
-    index = getattr(event, "index", None)
-    return index if isinstance(index, int) else -1
+def sent(event: gr.EventData, name: str, otherwise: int = 0) -> int:
+    """A whole number the browser sent, or `otherwise` where it sent something else."""
+    value = getattr(event, name, None)
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[Any, ...]:
     """Values of `InsideParts.outputs`; never raises for a number out of range or no race."""
     if race is None or not race.lanes:
-        return _nothing(gr.update(choices=[], value=None), NO_RACE)
-    race = with_ends_named(race)
-    index = _within(lane_index or 0, len(race.lanes))
-    names = [(visible_line(lane_name(lane)), place) for place, lane in enumerate(race.lanes)]
-    choice = gr.update(choices=names, value=index)
-    trace = race.lanes[index]
+        return message_value(say(NO_RACE)), *_nothing()
+    named = with_ends_named(race)
+    lane, place = _within(named, lane_index, round_index)
+    return reel_value(named, lane, place), *_following(named, lane, place)
+
+
+def following(race: Race | None, lane_index: int, round_index: int) -> tuple[Any, ...]:
+    """Values of `InsideParts.followers` for the round the player came to rest on."""
+    if race is None or not race.lanes:
+        return _nothing()
+    named = with_ends_named(race)
+    return _following(named, *_within(named, lane_index, round_index))
+
+
+def _following(race: Race, lane: int, place: int) -> tuple[Any, ...]:
+    trace = race.lanes[lane]
     if not trace.rounds:
-        return _nothing(choice, NO_ROUNDS)
-    place = _within(round_index, len(trace.rounds))
-    count = len(trace.rounds)
+        return ((lane, 0), *_nothing()[1:])
+    round_ = trace.rounds[place]
     return (
-        choice,
-        gr.update(
-            maximum=max(2, count), value=place + 1, interactive=count > 1,
-            label=f"Round, 1 to {count}",
-        ),
-        round_value(
-            trace, place, f"Round {place + 1} of {count}, {lane_name(trace)}",
-            verdict(trace, place, race.baseline),
-        ),
+        (lane, place),
         tree_payload(trace, place),
-        *_why_values(trace, trace.rounds[place]),
-        *_judge_values(trace, trace.rounds[place]),
+        *_why_values(trace, round_),
+        *_judge_values(trace, round_),
+        *asked(trace, place),
         _cost_payload(trace, place, race.baseline),
-    )  # fmt: skip
+    )
 
 
-def _nothing(choice: Any, message: str) -> tuple[Any, ...]:
-    scrubber = gr.update(maximum=2, interactive=False, value=1, label="Round")
-    hidden = gr.update(visible=False)
-    told = (choice, scrubber, message_value(message), None)
-    return (*told, hidden, None, None, None, None, hidden, None, None)
+def _nothing() -> tuple[Any, ...]:
+    away = gr.update(visible=False)
+    return (START, None, away, None, None, None, None, away, None, *hidden(), None)
 
 
 def tree_of(
@@ -199,10 +180,10 @@ def tree_of(
     """The fork tree of one round with a node selected; None where there is no such round."""
     if race is None or not race.lanes:
         return None
-    trace = with_ends_named(race).lanes[_within(lane_index or 0, len(race.lanes))]
-    if not trace.rounds:
-        return None
-    return tree_payload(trace, _within(round_index, len(trace.rounds)), node_index)
+    named = with_ends_named(race)
+    lane, place = _within(named, lane_index, round_index)
+    trace = named.lanes[lane]
+    return tree_payload(trace, place, node_index) if trace.rounds else None
 
 
 def telling_lane(race: Race | None) -> int:
@@ -217,7 +198,7 @@ def telling_round(race: Race | None, lane_index: int | None) -> int:
     """The first round with the most to show: much kept, something refused, several forks."""
     if race is None or not race.lanes:
         return 0
-    found = race.lanes[_within(lane_index or 0, len(race.lanes))].rounds
+    found = race.lanes[_within(race, lane_index, 0)[0]].rounds
     return max(range(len(found)), key=lambda place: (_telling(found[place]), -place), default=0)
 
 
@@ -228,8 +209,10 @@ def _telling(round_: Round) -> int:
     return 3 * min(len(kept_path(round_.nodes)), 3) + 4 * refused + 3 * weighed + min(forks, 4)
 
 
-def _within(index: int, count: int) -> int:
-    return max(0, min(int(index), count - 1))
+def _within(race: Race, lane: int | None, place: int) -> tuple[int, int]:
+    """The nearest lane and round there are."""
+    lane = max(0, min(int(lane or 0), len(race.lanes) - 1))
+    return lane, max(0, min(int(place), len(race.lanes[lane].rounds) - 1))
 
 
 def _why_values(trace: Trace, round_: Round) -> tuple[Any, ...]:
@@ -239,32 +222,30 @@ def _why_values(trace: Trace, round_: Round) -> tuple[Any, ...]:
     chances = payload(
         chances_chart(round_),
         chances_alt(round_),
-        title=words.CHANCES_TITLE,
-        caption=words.CHANCES,
+        title=say(words.CHANCES_TITLE),
+        caption=say(words.CHANCES),
     )
     figure = throughput_chart(round_)
     costs = figure and payload(
-        figure, throughput_alt(round_), title=words.COSTS_TITLE, caption=words.COSTS
+        figure,
+        throughput_alt(round_),
+        title=say(words.COSTS_TITLE),
+        caption=say(words.COSTS),
     )
-    story = headed(words.WHY_SENT_TITLE, scheduling_story(round_))
+    story = headed(say(words.WHY_SENT_TITLE), scheduling_story(round_))
     return gr.update(visible=True), story, chances, costs, lane_reliability(trace)
 
 
 def _judge_values(trace: Trace, round_: Round) -> tuple[Any, str | None]:
     """Whether the judge's column is there, and its chart."""
-    figure = judged.judge_chart(round_)
-    if figure is None:
-        return gr.update(visible=False), None
-    title = "Fork scores against τ" if round_.scores else "Each token against its threshold"
-    caption = AT_TEMPERATURE_0 if trace.settings.greedy and not round_.scores else ""
-    value = payload(figure, judged.judge_alt(round_), title=title, caption=caption)
-    return gr.update(visible=True), value
+    value = judge_payload(trace, round_)
+    return gr.update(visible=value is not None), value
 
 
 def _cost_payload(trace: Trace, place: int, baseline: Trace | None) -> str:
     return payload(
         rounds.rounds_chart(trace, place, baseline),
         rounds.rounds_alt(trace, place, baseline),
-        title="What each round cost",
-        caption=" ".join(reasons(trace, baseline)),
+        title=say("What each round cost"),
+        caption=paragraph(reasons(trace, baseline)),
     )

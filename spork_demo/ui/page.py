@@ -15,7 +15,7 @@ from spork_demo.host import Host
 from spork_demo.language import LANGUAGES, say, speaking
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
-from spork_demo.ui import explore, plotly_view, words
+from spork_demo.ui import explore, plotly_view, round_text, words
 from spork_demo.ui.events import LIGHT, speak_here
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.inside import build_inside
@@ -89,7 +89,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "theme": theme(),
         "css": palette.css_variables(),
         "css_paths": [STYLE],
-        "head": language_script() + plotly_view.head() + script_tag(),
+        "head": language_script() + plotly_view.head() + script_tag() + round_text.script_tag(),
         "footer_links": ["api", "settings"],
         "ssr_mode": False,
         "run_history": False,

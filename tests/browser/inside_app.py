@@ -14,6 +14,7 @@ from spork_demo.charts import acceptance, comparison, palette  # noqa: E402
 from spork_demo.trace import Race  # noqa: E402
 from spork_demo.ui.inside import build_inside  # noqa: E402
 from spork_demo.ui.plotly_view import head, payload, plotly_view  # noqa: E402
+from spork_demo.ui.round_text import script_tag  # noqa: E402
 from tests.handmade_rounds import handmade_race, hostile_race  # noqa: E402
 
 RACES = {"handmade": handmade_race, "hostile": hostile_race, "empty": lambda: Race("", ())}
@@ -58,7 +59,7 @@ if __name__ == "__main__":
     port, kind, root = [*sys.argv[1:], *["7863", "handmade", ""][len(sys.argv) - 1 :]]
     build_page(RACES[kind]()).launch(
         server_port=int(port),
-        head=head(),
+        head=head() + script_tag(),
         css=palette.css_variables(),
         root_path=root or None,
         quiet=True,
