@@ -8,14 +8,17 @@ import gradio as gr
 import pytest
 
 from spork_demo.charts import palette
-from spork_demo.trace import Race, Trace
+from spork_demo.trace import Race, Token, Trace
 from spork_demo.ui import inside, plotly_view, round_text, tree_view
 from spork_demo.ui.ending import with_ends_named
+from spork_demo.ui.reel import standing_sentence
+from spork_demo.ui.round_player import round_player
 from tests import handmade_rounds as made
 from tests.sample_race import dspark_race
 
 RACE = made.handmade_race()
-TOLD, TREE, WHY, STORY, CHANCES, COSTS, RELIABILITY, COLUMN, JUDGE, COST = range(2, 12)
+TOLD, AT, TREE, WHY, STORY, CHANCES, COSTS, RELIABILITY, COLUMN, JUDGE, PANEL = range(11)
+LIMIT, LOW, HIGH, LENGTH, ANSWER, COST = range(11, 17)
 
 
 def build() -> tuple[gr.Blocks, inside.InsideParts]:
@@ -24,20 +27,26 @@ def build() -> tuple[gr.Blocks, inside.InsideParts]:
     return page, parts
 
 
+def reel(race: Race, lane: int = 0, place: int = 0) -> dict:
+    return json.loads(inside.shown(race, lane, place)[TOLD])
+
+
 def test_every_update_fills_every_output():
     _, parts = build()
     races = (None, Race("", ()), Race("", (Trace(RACE.lanes[0].settings, "p"),)), RACE)
     for race in races:
         assert len(parts.show(race, 0, 0)) == len(parts.refresh(race)) == len(parts.outputs)
+        assert len(inside.following(race, 1, 3)) == len(parts.followers)
 
 
 @pytest.mark.parametrize("lane", [-5, 0, 3, 99, None])
 @pytest.mark.parametrize("place", [-7, 0, 5, 10_000])
 def test_numbers_out_of_range_are_brought_into_it(lane, place):
     for race in (None, Race("", ()), RACE, made.hostile_race()):
-        values = inside.shown(race, lane, place)
-        assert json.loads(values[TOLD])["verdict"]
+        value = json.loads(inside.shown(race, lane, place)[TOLD])
+        assert value.get("verdict") or value["lanes"][value["lane"]]["rounds"][value["round"]]
         inside.tree_of(race, lane, place, place)
+        inside.following(race, lane, place)
 
 
 def test_a_race_opens_on_its_most_telling_round():
@@ -46,10 +55,39 @@ def test_a_race_opens_on_its_most_telling_round():
     assert inside.telling_lane(Race("", (made.greedy_lane(),))) == 0
 
 
-def test_scrubber_and_lanes_follow_the_race():
-    choice, scrubber, *_ = inside.shown(RACE, 1, 4)
-    assert choice["choices"] == [(lane.label, place) for place, lane in enumerate(RACE.lanes)]
-    assert (choice["value"], scrubber["value"], scrubber["maximum"]) == (1, 5, 24)
+def test_the_reel_holds_every_round_of_every_lane_and_where_to_open():
+    value = reel(RACE, 1, 4)
+    assert (value["lane"], value["round"]) == (1, 4)
+    assert [lane["name"] for lane in value["lanes"]] == [lane.label for lane in RACE.lanes]
+    assert [len(lane["rounds"]) for lane in value["lanes"]] == [len(t.rounds) for t in RACE.lanes]
+    assert inside.shown(RACE, 1, 4)[AT] == (1, 4)
+    assert inside.following(RACE, 99, 99)[0] == (3, 20)
+
+
+def test_each_round_carries_the_lanes_clock_and_where_greedy_stood():
+    first, second = reel(RACE)["lanes"][1]["rounds"][:2]
+    assert (first["end"], first["tokens"]) == (0.055, 4)
+    assert first["standing"] == "Greedy was at token 1 by then, 3 tokens behind."
+    assert (second["end"], second["tokens"]) == (0.11, 6)
+    assert second["standing"] == "Greedy was at token 2 by then, 4 tokens behind."
+    assert {entry["standing"] for entry in reel(RACE)["lanes"][0]["rounds"]} == {""}
+    slow = reel(RACE)["lanes"][2]["rounds"]
+    assert slow[0]["standing"] == "Greedy was at token 4 by then, 3 tokens ahead."
+    assert standing_sentence(3, 0) == "Greedy had no token yet by then."
+    assert standing_sentence(3, 3) == "Greedy was at token 3 by then, too."
+
+
+def test_each_round_is_priced_by_what_greedy_pays_for_as_many_tokens():
+    first = reel(RACE)["lanes"][1]["rounds"][0]
+    assert first["phases"] == [6.0, 43.0, 2.0, 4.0]
+    assert first["price"] == pytest.approx(4 * 40)
+    assert first["cost"] == "4 tokens in 55 ms where greedy takes 160 ms: 2.91× as fast."
+    lost = reel(RACE)["lanes"][2]["rounds"][0]
+    assert lost["cost"] == "1 token in 190 ms where greedy takes 40 ms: slower, 0.21× its speed."
+    own = reel(RACE)["lanes"][0]["rounds"][0]
+    assert (own["price"], own["cost"]) == (None, "")
+    alone = reel(Race("", (made.tree_lane(),)))["lanes"][0]["rounds"][0]
+    assert (alone["price"], alone["cost"], alone["standing"]) == (None, "", "")
 
 
 def test_the_judges_chart_is_there_only_when_numbers_judged():
@@ -67,18 +105,21 @@ def test_a_slow_lane_gets_its_reasons_under_the_cost_chart():
     assert "cannot beat greedy" in json.loads(inside.shown(RACE, 2, 0)[COST])["caption"]
 
 
-def test_the_text_so_far_stops_at_the_round_and_marks_its_tokens():
-    value = json.loads(inside.shown(RACE, 0, 2)[TOLD])
-    assert value["before"] == " the quick"
-    assert value["marks"] == [[" brown", "plain", "■", "plain"]]
+def test_tokens_are_marked_and_what_cannot_be_seen_is_shown():
+    marks = [entry["committed"] for entry in reel(RACE)["lanes"][0]["rounds"]]
+    assert marks[2] == [[" brown", "plain"]]
+    assert marks[5] == [["\n", "plain", "⏎\n"]]
+    bare = made.make_round(0, (), (Token(77, "", "plain"),))
+    race = Race("", (replace(made.greedy_lane(), rounds=(bare,)),))
+    assert reel(race)["lanes"][0]["rounds"][0]["committed"] == [["", "plain", "#77"]]
 
 
 def test_a_chain_shows_what_it_drafted_in_vain_and_a_tree_does_not():
-    value = json.loads(inside.shown(dspark_race(), 2, 7)[TOLD])
+    entry = reel(dspark_race())["lanes"][2]["rounds"][7]
     round_ = dspark_race().lanes[2].rounds[7]
-    assert [mark[1] for mark in value["dropped"]] == ["rejected"] * 2 + ["cut"] * 2
-    assert len(value["dropped"]) == len(round_.nodes) - round_.accepted
-    assert json.loads(inside.shown(RACE, 1, 0)[TOLD])["dropped"] == []
+    assert [mark[1] for mark in entry["dropped"]] == ["rejected"] * 2 + ["cut"] * 2
+    assert len(entry["dropped"]) == len(round_.nodes) - round_.accepted
+    assert reel(RACE)["lanes"][1]["rounds"][0]["dropped"] == []
 
 
 def test_underlines_are_those_of_the_race_view():
@@ -92,12 +133,6 @@ def test_underlines_are_those_of_the_race_view():
         assert (f"--fate-{fate}-line: {look.underline};" in palette.css_variables()) is bool(
             look.underline
         )
-
-
-def test_long_text_keeps_its_end():
-    value = json.loads(round_text.round_value(made.greedy_lane(600), 599, "", ""))
-    assert len(value["before"]) == round_text.BEFORE_CHARACTERS + len(round_text.ELLIPSIS)
-    assert value["before"].startswith(round_text.ELLIPSIS)
 
 
 def test_a_picked_token_is_marked_in_figure_and_table_and_tells_its_story():
@@ -127,7 +162,7 @@ def test_the_stop_token_is_called_end_of_text_wherever_it_stands():
     race = Race("", (replace(made.tree_lane(), rounds=(ended,), stop_reason="eos"),))
     value = json.loads(inside.shown(race, 0, 0)[TREE])
     assert [row["cells"][0] for row in value["table"]["rows"]].count("‹end›") == 2
-    assert "stop token «‹end›»" in json.loads(inside.shown(race, 0, 0)[TOLD])["verdict"]
+    assert "stop token «‹end›»" in reel(race)["lanes"][0]["rounds"][0]["verdict"]
     assert with_ends_named(RACE) == RACE
 
 
@@ -142,18 +177,19 @@ def test_events_are_private_quick_and_named():
     page, _ = build()
     events = [fn for fn in page.fns.values() if (fn.api_name or "").startswith("inside_")]
     assert {fn.api_name for fn in events} == {
-        "inside_round", "inside_previous", "inside_next", "inside_lane", "inside_pick_round",
-        "inside_pick_node",
+        "inside_settled", "inside_pick_node", "inside_limit", "inside_low", "inside_high",
+        "inside_length",
     }  # fmt: skip
     for fn in events:
         assert (fn.queue, fn.api_visibility, fn.show_progress) == (False, "private", "hidden")
 
 
-def test_a_click_without_a_number_is_the_anchor():
-    picked = [
-        inside.picked(gr.EventData(None, data)) for data in ({}, {"index": "x"}, {"index": 3})
+def test_what_the_browser_sends_is_a_whole_number_or_ignored():
+    sent = [
+        inside.sent(gr.EventData(None, data), "index", -1)
+        for data in ({}, {"index": "x"}, {"index": True}, {"index": 2.5}, {"index": 3})
     ]
-    assert picked == [-1, -1, 3]
+    assert sent == [-1, -1, -1, -1, 3]
 
 
 def test_the_head_serves_plotlys_script_by_its_path():
@@ -163,5 +199,5 @@ def test_the_head_serves_plotlys_script_by_its_path():
 
 
 def test_templates_interpolate_nothing():
-    for view in (plotly_view.plotly_view(), round_text.round_text()):
+    for view in (plotly_view.plotly_view(), round_text.text_view(), round_player()):
         assert not any(mark in view.html_template + view.css_template for mark in ("${", "{{"))

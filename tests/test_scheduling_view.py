@@ -165,7 +165,7 @@ def test_exact_dspark_is_preferred_and_a_race_without_confidences_has_no_diagram
 def test_the_inside_tab_shows_the_scheduler_only_where_one_decided():
     race = dspark_race()
     for lane, visible in ((0, False), (1, False), (2, True)):
-        why, story, chances, costs, kept = inside.shown(race, lane, 3)[4:9]
+        why, story, chances, costs, kept = inside.shown(race, lane, 3)[3:8]
         assert why["visible"] is visible
         assert all(bool(value) is visible for value in (story, chances, costs, kept))
 

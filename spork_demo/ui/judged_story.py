@@ -11,6 +11,7 @@ from spork_demo.metrics import kept_path
 from spork_demo.settings import Settings
 from spork_demo.trace import Node, Round, Trace
 from spork_demo.ui.quotes import joined, named, quoted, written
+from spork_demo.what_if import recorded_is_judged
 
 SCORERS = {
     "early_layers": later("The target's first {layers} layers"),
@@ -115,17 +116,12 @@ def refused_nodes(round_: Round) -> list[Node]:
     return [node for node in round_.nodes if node.parent == end and node.fate == "rejected"]
 
 
-def recorded_isjudged_sentence(settings: Settings) -> bool:
-    """Whether the recorded probabilities are the judged ones: temperature 1 and no filter."""
-    return settings.temperature == 1 and settings.top_p == 1 and settings.top_k == 0
-
-
 def refusal(settings: Settings, node: Node) -> str:
     """Why the target refused a token, in brackets, as far as the recorded numbers tell."""
     if node.target_probability is None:
         return ""
     p, limit = probability(node.target_probability), node.threshold
-    if settings.greedy or limit is None or not recorded_isjudged_sentence(settings):
+    if settings.greedy or limit is None or not recorded_is_judged(settings):
         return say("(p {p})", p=p)
     missed = node.target_probability <= limit
     told = later("(p {p} passed its threshold {limit}, but the draw did not)")

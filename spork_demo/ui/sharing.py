@@ -216,11 +216,11 @@ def wire_share(
     wanted, place = gr.State(None), gr.State(None)
     picks = [w for lane in tab.controls.lanes for w in lane.picks]
 
-    def copied(number: Any, current: Race | None, lane: Any, round_: Any, *values: Any) -> str:
+    def copied(number: Any, current: Race | None, at: tuple[int, int], *values: Any) -> str:
         whole = isinstance(number, int | float) and 0 < number < len(names)
         open_tab = names[int(number)] if whole else "race"
         told = dict(zip(inputs, values, strict=True))
-        return link_value(desk, current, open_tab, (lane, round_), told)
+        return link_value(desk, current, open_tab, (at[0], at[1] + 1), told)
 
     def restored(request: gr.Request) -> list[Any]:
         link = read_query(dict(request.query_params), desk.limits)
@@ -241,7 +241,7 @@ def wire_share(
 
     share.copy.click(
         copied,
-        [share.tab, race, inside.lane, inside.scrubber, *inputs.values()],
+        [share.tab, race, inside.at, *inputs.values()],
         share.link,
         js=WHICH_TAB,
         api_name="copy_link",

@@ -34,7 +34,7 @@ def tree_payload(trace: Trace, round_index: int, node_index: int | None = None) 
     return payload(
         fork_tree(round_, anchor, node_index),
         fork_tree_alt(round_, anchor),
-        title=say("Fork tree"),
+        title=say("Fork tree of round {number}", number=round_index + 1),
         caption=told,
         table=tree_table(round_, node_index),
         min_width=tree_width(round_, anchor),
