@@ -4,9 +4,11 @@ import pytest
 from playwright.sync_api import expect
 
 from spork_demo.trace_file import dumps
+from spork_demo.ui.inside import telling_round
 from tests.browser.test_race_page import CONTRASTS, badge, run, upload, wait_until_finished
-from tests.sample_race import DSPARK_PAIR, sample_race
+from tests.sample_race import DSPARK_PAIR, dspark_race, sample_race
 
+TELLING = telling_round(dspark_race(), 2) + 1
 DSPARK = ("--dspark", "--gap", "0.02")
 LATE = ("--dspark", "--late", "12")
 SLOW = ("--dspark", "--gap", "0.08")
@@ -16,9 +18,18 @@ READS = (
 )
 
 
-def open_inside(page, lane="3 DSpark exact"):
+def open_inside(page, lane="3 DSpark exact", round_=TELLING):
     page.get_by_role("tab", name="Inside a round").click()
-    page.get_by_role("radio", name=lane).click()
+    page.get_by_role("radio", name=lane).check()
+    page.focus("#inside-round input")
+    page.keyboard.press("Home")
+    for _ in range(round_ - 1):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_function(
+        "(round) => document.querySelector('#inside-tree .pv-title').textContent"
+        ".endsWith('round ' + round)",
+        arg=round_,
+    )
     page.wait_for_selector("#inside-story .headed")
     page.locator("#inside-chances").scroll_into_view_if_needed()
     page.wait_for_selector("#inside-chances .main-svg")
@@ -56,7 +67,7 @@ def test_a_round_tells_why_so_many_were_sent(open_page):
     page.locator("#inside-costs").scroll_into_view_if_needed()
     page.wait_for_selector("#inside-costs .main-svg")
     assert "refused" in page.get_attribute("#inside-costs .pv-chart", "aria-label")
-    page.get_by_role("radio", name="1 Greedy").click()
+    page.get_by_role("radio", name="1 Greedy").check()
     page.wait_for_selector("#inside-why", state="detached")
 
 
@@ -126,7 +137,7 @@ def test_tokens_say_where_they_came_from(open_page):
     assert "from the table of text the target wrote earlier" in page.inner_text(".token-card")
     page.keyboard.press("Escape")
     page.get_by_role("tab", name="Inside a round").click()
-    page.get_by_role("radio", name="2 SPORK exact").click()
+    page.get_by_role("radio", name="2 SPORK exact").check()
     page.locator("#inside-tree").scroll_into_view_if_needed()
     page.wait_for_function(
         "document.querySelector('#inside-tree .pv-chart').textContent.includes('from this text')"

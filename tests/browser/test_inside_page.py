@@ -85,29 +85,161 @@ def test_the_tab_opens_on_a_drawn_tree_with_its_words(page, handmade):
     assert "12 drafted tokens in 7 forks" in chart.get_attribute("aria-label")
 
 
-def test_stepping_and_scrubbing_keep_the_drawing_node(page, handmade):
+def place_of(page) -> str:
+    return page.inner_text("#inside-told .rt-place")
+
+
+def test_moving_by_buttons_mouse_and_keys_changes_everything_together(page, handmade):
     opened(page, handmade)
     page.evaluate("document.querySelector('#inside-tree .pv-chart').kept = true")
     page.click("#inside-next")
-    wait_for_text(page, "#inside-told .rt-place", "Round 2 of 24")
+    assert place_of(page).startswith("Round 2 of 24")
+    assert page.inner_text(".rounds-seconds") == "0.11 s"
+    assert page.inner_text(".rounds-token").startswith("token 6 of")
+    assert "Greedy was at token 2 by then, 4 tokens behind." in page.inner_text(".rounds-clock")
     page.click("#inside-previous")
-    wait_for_text(page, "#inside-told .rt-place", "Round 1 of 24")
-    for _ in range(3):
-        page.click("#inside-next")
-    wait_for_text(page, "#inside-told .rt-place", "Round 4 of 24")
-    page.focus("#inside-round input[type=range]")
+    assert place_of(page).startswith("Round 1 of 24") and page.is_disabled("#inside-previous")
+    assert "4 tokens in 55 ms where greedy takes 160 ms" in page.inner_text(".rounds-price")
+    box = page.locator("#inside-round input").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert place_of(page).startswith(("Round 12 of 24", "Round 13 of 24"))
+    page.keyboard.press("Home")
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    wait_for_text(page, "#inside-told .rt-place", "Round 7 of 24")
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowLeft")
+    assert place_of(page).startswith("Round 13 of 24")
+    wait_for_text(page, "#inside-tree .pv-title", "Fork tree of round 13")
+    page.keyboard.press("End")
+    assert place_of(page).startswith("Round 24 of 24") and page.is_disabled("#inside-next")
+    told = page.get_attribute("#inside-round input", "aria-valuetext")
+    assert told.startswith("Round 24 of 24, 1.32 s, token ")
+    wait_for_text(page, "#inside-tree .pv-title", "Fork tree of round 24")
     assert page.evaluate("document.querySelector('#inside-tree .pv-chart').kept")
+
+
+def test_moves_need_no_server(page, handmade):
+    opened(page, handmade)
+    page.route("**/gradio_api/**", lambda route: route.abort())
+    page.focus("#inside-round input")
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert place_of(page).startswith("Round 6 of 24")
+    assert "nothing to propose" in verdict_of(page)
+    page.locator(".rounds-lane input").nth(0).check()
+    assert "nothing was drafted" in verdict_of(page)
+    page.unroute("**/gradio_api/**")
+
+
+def test_another_lane_is_shown_at_the_same_moment(page, handmade):
+    opened(page, handmade)
+    page.focus("#inside-round input")
+    for _ in range(7):
+        page.keyboard.press("ArrowRight")
+    assert page.inner_text(".rounds-seconds") == "0.44 s"
+    page.get_by_role("radio", name="SPORK as in the article").check()
+    assert place_of(page).startswith("Round 2 of 12")
+    assert page.inner_text(".rounds-seconds") == "0.38 s"
+    wait_for_text(page, "#inside-tree .pv-title", "Fork tree of round 2")
+    page.wait_for_selector("#inside-judge .plotly-view")
+
+
+def test_playing_pausing_and_playing_on(page, handmade):
+    opened(page, handmade)
+    page.focus("#inside-round input")
+    page.keyboard.press("Home")
+    page.select_option(".rounds-speed", "0.5")
+    page.click("#inside-play")
+    page.wait_for_function(
+        "document.querySelector('.rounds-seconds').textContent.slice(0, 4) > 0.3"
+    )
+    page.focus("#inside-told .rt-text")
+    page.keyboard.press("Space")
+    assert page.inner_text("#inside-play") == "▶ Play"
+    held = place_of(page)
+    reached = int(held.split()[1])
+    assert 4 < reached < 24, "a fraction of the lane: it was played at half its speed"
+    assert page.inner_text(".rounds-seconds") == f"{reached * 0.055:.2f} s", "the end of a round"
+    wait_for_text(page, "#inside-tree .pv-title", f"Fork tree of round {reached}")
+    page.wait_for_timeout(300)
+    assert place_of(page) == held
+    page.select_option(".rounds-speed", "4")
+    page.click("#inside-play")
+    wait_for_text(page, "#inside-told .rt-place", "Round 24 of 24")
+    assert page.inner_text("#inside-play") == "▶ Play"
+    page.click("#inside-play")
+    page.wait_for_function("!document.querySelector('.rt-place').textContent.includes('24 of 24')")
+    page.keyboard.press("Space")
+
+
+def test_lanes_race_again_side_by_side(page, handmade):
+    opened(page, handmade)
+    page.focus("#inside-round input")
+    page.keyboard.press("Home")
+    page.check(".rounds-all input")
+    page.select_option(".rounds-speed", "4")
+    panels = page.locator(".rounds-panel")
+    assert panels.count() == 4
+    page.click("#inside-play")
+    page.wait_for_function("document.querySelectorAll('.rounds-done:not(:empty)').length === 3")
+    assert panels.nth(1).inner_text().endswith("finished after 1.32 s"), "done before the slow one"
+    page.wait_for_function("document.querySelectorAll('.rounds-done:not(:empty)').length === 4")
+    wait_for_text(page, "#inside-play", "Play")
+    assert "1.60 s" in panels.nth(0).inner_text()
+    panels.nth(2).get_by_role("button").click()
+    assert place_of(page).startswith("Round 12 of 12")
+    page.keyboard.press("Home")
+    assert page.inner_text(".rounds-panel[data-lane='0'] .rounds-panel-clock").startswith(
+        "4 tokens"
+    )
+
+
+def test_with_reduced_motion_playing_steps_once_a_second(browser, handmade):
+    tab = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    opened(tab, handmade)
+    tab.evaluate(
+        "window.seen = new Set(); new MutationObserver(() => seen.add("
+        "document.querySelector('.rounds-seconds').textContent)).observe("
+        "document.querySelector('.rounds-seconds'), {childList: true, characterData: true})"
+    )
+    tab.wait_for_timeout(600)
+    assert tab.evaluate("seen.size") == 0, "nothing moves unasked"
+    tab.select_option(".rounds-speed", "0.25")
+    tab.click("#inside-play")
+    tab.wait_for_timeout(2400)
+    assert tab.evaluate("seen.size") <= 4
+    tab.close()
+
+
+def test_what_if_changes_the_verdict_and_the_chart(page, handmade):
+    opened(page, handmade)
+    assert page.locator("#inside-what-if:visible").count() == 0
+    page.get_by_role("radio", name="SPORK as in the article").check()
+    page.wait_for_selector("#inside-limit input[type=range]")
+    assert page.locator("#inside-low, #inside-length").count() == 0
+    page.focus("#inside-round input")
+    page.keyboard.press("Home")
+    wait_for_text(page, "#inside-tree .pv-title", "round 1")
+    box = "#inside-limit input[type=number]"
+    page.fill(box, "0.5")
+    wait_for_text(page, "#inside-answer", "at least τ 0.50: it is kept whole")
+    assert "That is 4 tokens where 1 were committed." in page.inner_text("#inside-answer")
+    assert page.locator("#inside-answer .rt-accepted").count() == 4
+    page.focus("#inside-limit input[type=range]")
+    page.keyboard.press("End")
+    wait_for_text(page, "#inside-answer", "below τ 1.00: no fork is kept")
+    page.locator("#inside-judge").scroll_into_view_if_needed()
+    wait_for_text(page, "#inside-judge .pv-chart", "τ 1")
+    assert place_of(page).startswith("Round 1 of 12"), "its own keys move the slider only"
 
 
 def test_a_lane_without_judging_numbers_hides_their_chart(page, handmade):
     opened(page, handmade)
-    page.get_by_role("radio", name="DSpark as in the article").click()
+    page.get_by_role("radio", name="DSpark as in the article").check()
     page.wait_for_selector("#inside-judge .plotly-view")
-    wait_for_text(page, "#inside-told", "DSpark as in the article")
-    page.get_by_role("radio", name="Greedy").click()
+    page.wait_for_selector("#inside-low input[type=range]")
+    assert "DSpark as in the article" in place_of(page)
+    page.get_by_role("radio", name="Greedy").check()
     page.wait_for_selector("#inside-judge", state="detached")
     assert "nothing was drafted" in verdict_of(page)
 
@@ -188,8 +320,10 @@ def test_hostile_text_appears_literally(page, hostile):
     alerts: list[str] = []
     page.on("dialog", lambda dialog: (alerts.append(dialog.message), dialog.dismiss()))
     opened(page, hostile)
-    page.click("#inside-previous")
+    page.focus("#inside-round input")
+    page.keyboard.press("Home")
     wait_for_text(page, "#inside-told .rt-place", "Round 1 of 2")
+    wait_for_text(page, "#inside-tree .pv-title", "round 1")
     page.wait_for_timeout(500)
     drawn = page.inner_text("#inside-tree .pv-chart")
     for text in (
@@ -204,16 +338,14 @@ def test_hostile_text_appears_literally(page, hostile):
     ):
         assert text in drawn, text
     assert "«<img src=x onerror=alert(1)>»" in verdict_of(page)
-    assert (
-        page.locator(".plotly-view :is(img, script), .round-text :is(img, script, b)").count() == 0
-    )
+    assert page.locator(".plotly-view :is(img, script), .rounds :is(img, script, b)").count() == 0
     assert page.locator("#inside-lane img, #inside-lane b").count() == 0
     assert not alerts
 
 
 def test_a_tree_of_128_nodes_scrolls_inside_its_frame(page, hostile):
     opened(page, hostile)
-    page.get_by_role("radio", name="128 nodes").click()
+    page.get_by_role("radio", name="128 nodes").check()
     wait_for_text(page, "#inside-told .rt-place", "128 nodes")
     page.wait_for_function(
         "document.querySelectorAll('#inside-tree .pv-chart path.point').length >= 130"
@@ -227,7 +359,7 @@ def test_an_empty_race_says_so(page):
     with served("empty") as address:
         page.goto(address)
         wait_for_text(page, "#inside-told", "There is no race yet")
-        page.click("#inside-next")
+        assert page.locator("#inside-next").count() == 0
         page.get_by_role("tab", name="Charts").click()
         wait_for_text(page, "#speed", "No lane has committed a token yet.")
 
