@@ -29,7 +29,7 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
     under it gained time. Points carry the round's place in the trace as customdata.
     """
     shown = _window(trace, selected)
-    baseline = _comparable(trace, baseline)
+    baseline = comparable(trace, baseline)
     if not shown:
         return empty_figure(say(NOTHING))
     figure = new_figure(300, top=44)
@@ -63,7 +63,7 @@ def rounds_chart(trace: Trace, selected: int, baseline: Trace | None = None) -> 
 
 def rounds_alt(trace: Trace, selected: int, baseline: Trace | None = None) -> str:
     """The rounds chart in words, the selected round in figures."""
-    baseline = _comparable(trace, baseline)
+    baseline = comparable(trace, baseline)
     if not trace.rounds:
         return say(NOTHING)
     committed = sum(len(round_.committed) for round_ in trace.rounds)
@@ -111,7 +111,7 @@ def greedy_seconds(baseline: Trace | None) -> float | None:
     return ratio(seconds, sum(len(round_.committed) for round_ in baseline.rounds))
 
 
-def _comparable(trace: Trace, baseline: Trace | None) -> Trace | None:
+def comparable(trace: Trace, baseline: Trace | None) -> Trace | None:
     """The greedy lane, where its price says something of this lane: not of another machine's."""
     return baseline if trace.served is None or trace.served.comparable else None
 

@@ -114,7 +114,7 @@ def _connect(parts: InsideParts, race_state: gr.State) -> None:
         return following(race, sent(event, "lane"), sent(event, "round"))
 
     def picked_node(race: Race | None, at: tuple[int, int], event: gr.EventData) -> str | None:
-        return tree_of(race, *at, sent(event, "index", -1))
+        return tree_of(race, *at, picked(event))
 
     # Only the last move is answered, and never with the player itself: a late answer would take
     # the handle from under the finger that has moved on.
@@ -129,6 +129,11 @@ def _connect(parts: InsideParts, race_state: gr.State) -> None:
             answered, [race_state, parts.at, *parts.what_if.sliders],
             [parts.what_if.answer, parts.judge], api_name=f"inside_{name}", **LAST, **PRIVATE,
         )  # fmt: skip
+
+
+def picked(event: gr.EventData) -> int:
+    """The index of a clicked point; -1, which is the anchor, where the page sent no number."""
+    return sent(event, "index", -1)
 
 
 def sent(event: gr.EventData, name: str, otherwise: int = 0) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from spork_demo.charts.figure import counted, lane_name, milliseconds, visible_line
 from spork_demo.charts.palette import phase_name
-from spork_demo.charts.rounds import PHASE_NAMES, greedy_seconds, phase_seconds
+from spork_demo.charts.rounds import PHASE_NAMES, comparable, greedy_seconds, phase_seconds
 from spork_demo.clock import counts, ends, standing
 from spork_demo.language import later, say
 from spork_demo.trace import Race, Round, Trace
@@ -68,8 +68,9 @@ def choice_name(trace: Trace) -> str:
 def _lane(trace: Trace, baseline: Trace | None) -> dict[str, Any]:
     other = None if baseline is trace else baseline
     times, tokens = ends(trace), counts(trace)
-    stood = standing(trace, other) if other else ()
-    price = greedy_seconds(other)
+    # Another server's arrivals and our rounds do not begin at the same moment.
+    stood = standing(trace, other) if other and trace.served is None else ()
+    price = greedy_seconds(comparable(trace, other))
     return {
         "name": choice_name(trace),
         "prefill": milliseconds(trace.prefill_seconds),
