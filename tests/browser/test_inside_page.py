@@ -217,9 +217,8 @@ def test_what_if_changes_the_verdict_and_the_chart(page, handmade):
     page.get_by_role("radio", name="SPORK as in the article").check()
     page.wait_for_selector("#inside-limit input[type=range]")
     assert page.locator("#inside-low, #inside-length").count() == 0
-    page.focus("#inside-round input")
-    page.keyboard.press("Home")
-    wait_for_text(page, "#inside-tree .pv-title", "round 1")
+    assert place_of(page).startswith("Round 1 of 12")
+    wait_for_text(page, "#inside-tree .pv-table", "␣plan")
     box = "#inside-limit input[type=number]"
     page.fill(box, "0.5")
     wait_for_text(page, "#inside-answer", "at least τ 0.50: it is kept whole")
