@@ -66,8 +66,10 @@ def test_a_translation_has_the_places_of_its_sentence(code):
     assert not differing
 
 
-SHOWN = {"label", "placeholder", "info", "title", "caption", "title_text", "name"}
-"""Keyword arguments that put a text on the page."""
+SHOWN = {"label", "placeholder", "info", "title", "caption", "title_text"}
+"""Keyword arguments that put a text on the page; in a figure's `add_...` calls `name` does too."""
+UNLABELLED = {"HTML", "plotly_view"}
+"""Components that do not show their label."""
 TITLED = {"Accordion", "Button", "DownloadButton", "UploadButton", "Tab", "Markdown"}
 """Components whose first argument is one."""
 PHRASE = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")
@@ -88,15 +90,28 @@ def english(tree: ast.AST) -> set[str]:
     apart += [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
     apart = [node for node in apart if not isinstance(node, ast.Expr) or is_text(node.value)]
     apart += [key for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys]
+    apart += [node for node in ast.walk(tree) if is_source(node)]
     away = {part for node in apart if node for part in ast.walk(node)}
-    shown = {word.value for call in calls for word in call.keywords if word.arg in SHOWN}
+    shown = {word.value for call in calls for word in call.keywords if shows(call, word.arg)}
     shown |= {call.args[0] for call in calls if called(call) in TITLED and call.args}
     return {
         node.value
         for node in ast.walk(tree)
         if is_text(node) and node not in away and not CODE.search(node.value)
-        and (PHRASE.search(node.value) or node in shown and re.search("[A-Za-z]{2}", node.value))
+        and (PHRASE.search(node.value) or node in shown and re.search("[A-Za-z][a-z]", node.value))
     }  # fmt: skip
+
+
+def shows(call: ast.Call, argument: str | None) -> bool:
+    if argument == "label":
+        return called(call) not in UNLABELLED
+    return argument in SHOWN or (argument == "name" and called(call).startswith("add_"))
+
+
+def is_source(node: ast.AST) -> bool:
+    """Whether it is a work with its address: names of authors and titles stay as they are."""
+    parts = node.elts if isinstance(node, ast.Tuple) else []
+    return any(is_text(part) and part.value.startswith("https://") for part in parts)
 
 
 def is_text(node: ast.AST) -> bool:
