@@ -91,6 +91,8 @@ def english(tree: ast.AST) -> set[str]:
     apart = [node for node in apart if not isinstance(node, ast.Expr) or is_text(node.value)]
     apart += [key for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys]
     apart += [node for node in ast.walk(tree) if is_source(node)]
+    apart += [word for call in calls if called(call) in UNLABELLED for word in call.keywords
+              if word.arg == "label"]  # fmt: skip
     away = {part for node in apart if node for part in ast.walk(node)}
     shown = {word.value for call in calls for word in call.keywords if shows(call, word.arg)}
     shown |= {call.args[0] for call in calls if called(call) in TITLED and call.args}
