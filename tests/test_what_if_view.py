@@ -48,12 +48,15 @@ def test_tau_above_the_best_score_drops_the_fork_and_the_chart_shows_it():
     assert told["place"] == "With τ 0.90"
     assert told["verdict"] == (
         "The best fork, «␣plan is simple:», scores 0.820, below τ 0.90: no fork is kept. The "
-        "target's top-1 token, «␣plan», is taken instead. That is 1 token where 4 were committed."
+        "target's top-1 token, «␣plan», is taken instead. That is 1 token; the recorded round has 4 tokens."
     )
     assert told["committed"] == [[" plan", "fallback"]]
     assert "τ 0.9" in chart and "τ 0.7<" not in chart
     kept = answer(RACE, (SCORED, 0), 0.5)
-    assert "at least τ 0.50: it is kept whole. That is 4 tokens where 1" in kept["verdict"]
+    assert (
+        "at least τ 0.50: it is kept whole. That is 4 tokens; the recorded round has 1 token."
+        in kept["verdict"]
+    )
     assert answer(RACE, (SCORED, 0), 0.7)["verdict"].endswith("This is the recorded verdict.")
 
 
@@ -61,8 +64,8 @@ def test_thresholds_that_refuse_that_pass_and_that_leave_it_open():
     refused = answer(RACE, (THRESHOLDS, 0), low=0.65, high=0.65)["verdict"]
     assert refused == (
         "2 drafts kept. «␣a» has p 0.60, not above its threshold 0.650. The target's own token is "
-        "drawn anew, so the trace does not tell which it is. That is 3 tokens where 5 were "
-        "committed."
+        "drawn anew, so the trace does not tell which it is. That is 3 tokens; the recorded round "
+        "has 5 tokens."
     )
     opened = answer(RACE, (THRESHOLDS, 1), low=0.05, high=0.05)["verdict"]
     assert "1 draft kept for sure." in opened

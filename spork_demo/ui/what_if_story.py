@@ -156,9 +156,9 @@ def _compared(round_: Round, told: Supposed) -> str:
             "That is {tokens}, as many as recorded.", tokens=counted(told.committed, "token")
         )
     return say(
-        "That is {tokens} where {recorded} were committed.",
+        "That is {tokens}; the recorded round has {recorded}.",
         tokens=counted(told.committed, "token"),
-        recorded=was.committed,
+        recorded=counted(was.committed, "token"),
     )
 
 

@@ -222,7 +222,8 @@ def test_what_if_changes_the_verdict_and_the_chart(page, handmade):
     box = "#inside-limit input[type=number]"
     page.fill(box, "0.5")
     wait_for_text(page, "#inside-answer", "at least τ 0.50: it is kept whole")
-    assert "That is 4 tokens where 1 were committed." in page.inner_text("#inside-answer")
+    told = page.inner_text("#inside-answer")
+    assert "That is 4 tokens; the recorded round has 1 token." in told
     assert page.locator("#inside-answer .rt-accepted").count() == 4
     page.focus("#inside-limit input[type=range]")
     page.keyboard.press("End")
