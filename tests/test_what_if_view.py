@@ -48,7 +48,8 @@ def test_tau_above_the_best_score_drops_the_fork_and_the_chart_shows_it():
     assert told["place"] == "With τ 0.90"
     assert told["verdict"] == (
         "The best fork, «␣plan is simple:», scores 0.820, below τ 0.90: no fork is kept. The "
-        "target's top-1 token, «␣plan», is taken instead. That is 1 token; the recorded round has 4 tokens."
+        "target's top-1 token, «␣plan», is taken instead. That is 1 token; the recorded "
+        "round has 4 tokens."
     )
     assert told["committed"] == [[" plan", "fallback"]]
     assert "τ 0.9" in chart and "τ 0.7<" not in chart
