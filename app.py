@@ -1,7 +1,13 @@
 """Read the Spacefile, put the page up on recorded races, load the model behind it."""
 
+import os
 import sys
 from pathlib import Path
+
+try:
+    import spaces  # before torch: where a GPU is lent for one call at a time, it stands in for CUDA
+except ImportError:
+    spaces = None
 
 from prometheus_client import CollectorRegistry
 
@@ -28,6 +34,16 @@ def local_host(spacefile: Spacefile) -> Host:
     return ServingHost(host, spacefile.served, spacefile.limits.seconds_per_run)
 
 
+def lent_gpu_host(spacefile: Spacefile) -> Host:
+    """The engine on a ZeroGPU Space: its weights have to be in place before the page is up."""
+    from spork_demo.lent_gpu import LentGpuHost  # noqa: PLC0415
+    from spork_demo.served.host import ServingHost  # noqa: PLC0415
+
+    host = LentGpuHost(spacefile, spaces.GPU)
+    host.start()
+    return ServingHost(host, spacefile.served, spacefile.limits.seconds_per_run)
+
+
 def main() -> None:
     """Serve the page until stopped."""
     log_json_lines()
@@ -36,8 +52,12 @@ def main() -> None:
         recorded = read_races(ROOT / "assets" / "traces")
     except (SpacefileError, TraceError) as error:
         sys.exit(str(error))
-    engine = DeferredHost(lambda: local_host(spacefile))
-    engine.start()
+    lent = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+    if spaces is not None and lent:
+        engine = lent_gpu_host(spacefile)
+    else:
+        engine = DeferredHost(lambda: local_host(spacefile))
+        engine.start()
     registry = CollectorRegistry()
     host = ObservedHost(engine, registry)
     servers = tuple(Preset(server.name, SERVED) for server in spacefile.served)

@@ -19,10 +19,12 @@ PLAIN = (
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
     "observed",
     *("clock", "what_if"),
+    "gpu_seconds",
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
     "sweep_command",
+    "lent_gpu",
 }
 TOP_LEVEL = {
     "app.py",
