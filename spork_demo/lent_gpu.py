@@ -16,6 +16,7 @@ from typing import Any
 
 from torch import nn
 
+from spork_demo.cells import Cell
 from spork_demo.engine import Engine
 from spork_demo.gpu_seconds import Network, Networks, Rates, asked_seconds, placing_seconds
 from spork_demo.host import RunRefusedError, Status
@@ -26,12 +27,18 @@ from spork_demo.race import failure_sentence
 from spork_demo.runtime import LocalHost
 from spork_demo.settings import Settings, SettingsError
 from spork_demo.spacefile import Spacefile
+from spork_demo.sweep import Sweep, groups
 from spork_demo.trace import Finished, LaneEvent, Race, Round
 
 logger = logging.getLogger(__name__)
 
 SPARE = 1.0
 """Seconds kept back for the end of a call."""
+
+BETWEEN_STATES = 0.25
+"""Seconds."""
+
+GREEDY = Settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +125,24 @@ class LentGpuHost(LocalHost):
                 told = later("The time asked of the lent GPU was over before the end.")
                 yield LaneEvent(place, Finished("stopped", message=told))
 
+    def sweep(
+        self, prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1, pair: str = ""
+    ) -> Iterator[Sweep]:
+        """See `Host.sweep`. One call; what it has brought when its time is over is kept."""
+        name, engine = self._named(pair)
+        try:
+            resolved = [engine.resolve(cell.settings) for cell in grid]
+            lengths = [len(engine.encode(each, self._limits.prompt_tokens)) for each in prompts]
+        except (SettingsError, ValueError) as error:
+            raise RunRefusedError(str(error)) from error
+        plan = [[resolved[place] for place in places] for places in groups(grid)]
+        work = repeats * sum(
+            self._rates.race(name, self._networks[name], [GREEDY, *lanes], length)
+            for length in lengths
+            for lanes in plan
+        )
+        yield from self._borrowed("sweep", (tuple(prompts), tuple(grid), repeats, name), work)
+
     def _named(self, pair: str) -> tuple[str, Engine]:
         if not self._engines:
             raise RunRefusedError(self._status.message)
@@ -146,10 +171,12 @@ class LentGpuHost(LocalHost):
     def _work(self, request: Request) -> Iterator[Any]:
         """What runs in the forked process, and ends in time by itself, at a round boundary."""
         end = time.monotonic() + request.working
-        run = spoken(request.language, {"race": super().race}[request.kind])
+        runs = {"race": super().race, "sweep": super().sweep}
+        run = spoken(request.language, runs[request.kind])
         try:
             with closing(run(*request.arguments)) as items:
-                for item in items:
+                seen = items if request.kind == "race" else latest(items)
+                for item in seen:
                     yield item
                     if time.monotonic() > end:
                         return
@@ -158,6 +185,19 @@ class LentGpuHost(LocalHost):
         except Exception as error:
             logger.exception("a run on the lent GPU failed")
             yield Refused(failure_sentence(error))
+
+
+def latest(states: Iterator[Any]) -> Iterator[Any]:
+    """The newest of states that each hold all before, a few a second, and the last: each is
+    pickled whole.
+    """
+    told, waiting = 0.0, []
+    for state in states:
+        waiting = [state]
+        if time.monotonic() - told >= BETWEEN_STATES:
+            yield state
+            told, waiting = time.monotonic(), []
+    yield from waiting
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from spork_demo import lent_gpu
+from spork_demo.cells import cells
 from spork_demo.gpu_seconds import LONGEST, SHORTEST
 from spork_demo.host import RunRefusedError
 from spork_demo.language import known, speaking
@@ -219,3 +220,27 @@ def test_a_lane_ends_once(host):
     ends = [item.lane for item in events if isinstance(item, LaneEvent)
             and isinstance(item.event, Finished)]  # fmt: skip
     assert sorted(ends) == [0, 1, 2]
+
+
+def test_a_sweep_is_one_call_and_brings_what_a_plain_host_brings(host, lender):
+    grid = cells(Settings(method="spork", max_new_tokens=8), {"fork_depth": [0, 3]})
+    states = list(host.sweep([PROMPT, "w5 w6"], grid, 1, "tiny"))
+    plain = list(super(LentGpuHost, host).sweep([PROMPT, "w5 w6"], grid, 1, "tiny"))
+    assert len(lender.workers) == 1
+    assert states[-1].races_done == plain[-1].races_done == 2
+    assert [cell.plain()["identical"] for cell in states[-1].cells] == [
+        cell.plain()["identical"] for cell in plain[-1].cells
+    ]
+    assert len(states) < len(plain)
+
+
+def test_a_sweep_that_cannot_run_is_refused_before_a_gpu_is_asked_for(host, lender):
+    grid = cells(Settings(method="dspark"), {"draft_length": [2, 3]})
+    with pytest.raises(RunRefusedError, match="Exact DSpark"):
+        next(host.sweep([PROMPT], grid))
+    assert lender.seconds == []
+
+
+def test_of_states_that_hold_all_before_the_first_and_the_last_are_told():
+    assert list(lent_gpu.latest(iter(range(1000)))) == [0, 999]
+    assert list(lent_gpu.latest(iter(()))) == []
