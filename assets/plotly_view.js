@@ -76,9 +76,10 @@
       const shell = element.querySelector(".plotly-view") || element;
       const find = (name) => shell.querySelector("." + name);
       this.shell = shell;
-      [this.title, this.save, this.scroll, this.chart, this.words, this.caption, this.table] =
-        ["pv-title", "pv-save", "pv-scroll", "pv-chart", "pv-words", "pv-caption", "pv-table"].map(find);
-      this.save.addEventListener("click", () => this.download());
+      [this.title, this.save, this.svg, this.scroll, this.chart, this.words, this.caption, this.table] =
+        ["pv-title", "pv-save", "pv-svg", "pv-scroll", "pv-chart", "pv-words", "pv-caption", "pv-table"].map(find);
+      this.save.addEventListener("click", () => this.download("png"));
+      this.svg.addEventListener("click", () => this.download("svg"));
       this.table.addEventListener("keydown", (event) => this.move(event));
       new ResizeObserver(() => this.resized()).observe(this.scroll);
       new IntersectionObserver((entries, observer) => {
@@ -101,6 +102,7 @@
       if (!value) return;
       this.title.textContent = value.title || "";
       this.save.textContent = value.words?.save || "";
+      this.svg.textContent = value.words?.save_svg || "";
       this.caption.textContent = value.caption || "";
       this.caption.hidden = !value.caption;
       this.chart.setAttribute("aria-label", value.alt || "");
@@ -147,7 +149,7 @@
       Object.assign(this, { drawn: figure, dark, page });
       this.paintTable(value, dark);
       this.shell.dataset.state = "drawn";
-      this.save.hidden = !value.title;
+      this.save.hidden = this.svg.hidden = !value.title;
     }
 
     say(why) {
@@ -175,12 +177,12 @@
       if (this.drawn && isDark(this.shell) !== this.dark) this.draw();
     }
 
-    download() {
+    download(format) {
       if (!this.drawn) return;
       const layout = { ...this.drawn.layout, paper_bgcolor: this.page };
       layout.width = this.chart.clientWidth;
-      const filename = (this.value.title || value.words?.chart || "").replace(/[^\p{L}\p{N}]+/gu, "-");
-      window.Plotly.downloadImage({ data: this.drawn.data, layout }, { format: "png", scale: 2, filename });
+      const filename = (this.value.title || "chart").replace(/[^\p{L}\p{N}]+/gu, "-");
+      window.Plotly.downloadImage({ data: this.drawn.data, layout }, { format, scale: format === "png" ? 2 : 1, filename });
     }
 
     // The table says in words what the chart shows and is the keyboard's way to its nodes: one tab

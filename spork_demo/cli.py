@@ -1,4 +1,4 @@
-"""The command line: decode one prompt, or record the races the page opens on.
+"""The command line: decode one prompt, record races, write them as a static site, and more.
 
 Wrong values end with one sentence on standard error and exit code 2.
 """
@@ -23,13 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     try:
         options = build_parser(__doc__, COMMANDS).parse_args(arguments)
-        return options.command(options) or 0
+        options.command(options)
     except (UsageError, SettingsError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
         return 130
+    return 0
 
 
 def _decode(options: argparse.Namespace) -> None:
@@ -92,6 +93,17 @@ def _record(options: argparse.Namespace) -> None:
     record_races(_engine(options), Path(options.folder), done)
 
 
+def _export(options: argparse.Namespace) -> None:
+    from spork_demo.export import ExportError, export_site  # noqa: PLC0415 - it loads the page
+
+    try:
+        races, size = export_site(Path(options.traces), Path(options.folder))
+    except ExportError as error:
+        raise UsageError(str(error)) from error
+    page = Path(options.folder) / "index.html"
+    sys.stdout.write(f"{page}: {races} races, {size / 1e6:.1f} MB in all\n")
+
+
 def _bench(options: argparse.Namespace) -> None:
     from spork_demo.bench.command import run  # noqa: PLC0415
 
@@ -131,20 +143,6 @@ def _sweep(options: argparse.Namespace) -> None:
     if options.out:
         write(grid, Path(options.out), dataclasses.asdict(engine.provenance()))
     sys.stdout.write(table(grid) + "\n")
-
-
-def _deploy(options: argparse.Namespace) -> int:
-    from spork_demo.deploy.command import run  # noqa: PLC0415
-    from spork_demo.deploy.upload import UploadError  # noqa: PLC0415
-
-    if bool(options.space_id) == options.check:
-        raise UsageError("deploy takes either --check or the id of a Space.")
-    try:
-        return run(
-            ROOT, options.space_id, options.profile, lambda line: sys.stdout.write(f"{line}\n")
-        )
-    except UploadError as error:
-        raise UsageError(str(error)) from error
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -237,8 +235,8 @@ def _quiet_libraries() -> None:
 COMMANDS = {
     "decode": _decode,
     "record": _record,
+    "export": _export,
     "train": _train,
     "bench": _bench,
     "sweep": _sweep,
-    "deploy": _deploy,
 }

@@ -20,7 +20,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(
-    description: str, commands_by_name: Mapping[str, Callable[[argparse.Namespace], int | None]]
+    description: str, commands_by_name: Mapping[str, Callable[[argparse.Namespace], None]]
 ) -> _Parser:
     """The whole command line; each command sets `command` to its function."""
     parser = _Parser(prog="python -m spork_demo", description=description, allow_abbrev=False)
@@ -44,12 +44,7 @@ def build_parser(
     swept.add_argument("--out", default="", metavar="FILE", help="write a .csv or .json there")
     _add_settings(swept)
     _add_model_options(swept)
-    record = commands.add_parser(
-        "record", help="rewrite the recorded races in assets/traces", allow_abbrev=False
-    )
-    record.set_defaults(command=commands_by_name["record"])
-    record.add_argument("--folder", default=str(ROOT / "assets" / "traces"))
-    _add_model_options(record)
+    _add_races(commands, commands_by_name)
     train = commands.add_parser(
         "train", help="make the artefacts of the embedded model", allow_abbrev=False
     )
@@ -77,22 +72,26 @@ def build_parser(
     bench.add_argument("--quick", action="store_true", help="three prompts of 24 tokens")
     bench.add_argument("--json", default="", metavar="FILE", help="write the report there")
     _add_model_options(bench)
-    _add_deploy(commands, commands_by_name["deploy"])
     return parser
 
 
-def _add_deploy(
-    commands: argparse._SubParsersAction, command: Callable[[argparse.Namespace], int]
+def _add_races(
+    commands: "argparse._SubParsersAction[_Parser]",
+    commands_by_name: Mapping[str, Callable[[argparse.Namespace], None]],
 ) -> None:
-    deploy = commands.add_parser(
-        "deploy", help="check what a Space would be given, and upload it", allow_abbrev=False
+    """Commands about recorded races."""
+    record = commands.add_parser(
+        "record", help="rewrite the recorded races in assets/traces", allow_abbrev=False
     )
-    deploy.set_defaults(command=command)
-    deploy.add_argument("space_id", nargs="?", default="", help="OWNER/NAME; made if missing")
-    deploy.add_argument("--check", action="store_true", help="only list what does not fit")
-    deploy.add_argument(
-        "--profile", default="", help="cpu-basic, zero-gpu, ...; the Spacefile's own if left out"
+    record.set_defaults(command=commands_by_name["record"])
+    record.add_argument("--folder", default=str(ROOT / "assets" / "traces"))
+    _add_model_options(record)
+    export = commands.add_parser(
+        "export", help="write recorded races as a static site, no server", allow_abbrev=False
     )
+    export.set_defaults(command=commands_by_name["export"])
+    export.add_argument("folder", metavar="DIR", help="where the site is written")
+    export.add_argument("--traces", default=str(ROOT / "assets" / "traces"), metavar="DIR")
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

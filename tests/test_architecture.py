@@ -25,7 +25,6 @@ RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
     "sweep_command",
     "lent_gpu",
-    "deploy",
 }
 TOP_LEVEL = {
     "app.py",

@@ -24,6 +24,8 @@ from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wir
 from spork_demo.ui.race_view import STYLE, script_tag
 from spork_demo.ui.sharing import build_share, wire_share
 from spork_demo.ui.site import Site
+from spork_demo.ui.stage import STYLE as STAGE_STYLE
+from spork_demo.ui.stage import build_stage, stage_script, wire_stage
 from spork_demo.ui.theme import theme
 from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_strip, pair_news
 
@@ -65,7 +67,7 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
         with gr.Column(elem_id="host"):
             with gr.Row(elem_id="links"):
                 language_switch()
-                share = build_share()
+                share, stage = build_share(), build_stage()
             strip = gr.HTML(opening_strip(desk.host), elem_id="host-status")
     timer = gr.Timer(1.0)
     with gr.Tabs(selected="race") as tabs:
@@ -79,7 +81,8 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
     opened, ticked = _wire_waiting(page, desk, tab, strip, timer)
     results = wire_race(page, desk, tab, race, inside)
     names = ("race", "inside", *(name for _, name, _ in TABS))
-    wire_share(desk, tab, race, tabs, inside, share, opened, ticked, results, names)
+    settled = wire_share(desk, tab, race, tabs, inside, share, opened, ticked, results, names)
+    wire_stage(stage, race, *settled)
     wire_open_round(tab, race, tabs, inside)
 
 
@@ -88,8 +91,16 @@ def launch_options(limits: Limits) -> dict[str, Any]:
     return {
         "theme": theme(),
         "css": palette.css_variables(),
-        "css_paths": [STYLE],
-        "head": language_script() + plotly_view.head() + script_tag() + round_text.script_tag(),
+        "css_paths": [STYLE, STAGE_STYLE],
+        "head": "".join(
+            (
+                language_script(),
+                plotly_view.head(),
+                script_tag(),
+                round_text.script_tag(),
+                stage_script(),
+            )
+        ),
         "footer_links": ["api", "settings"],
         "ssr_mode": False,
         "run_history": False,

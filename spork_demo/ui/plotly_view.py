@@ -44,6 +44,7 @@ class PickTable:
 
 WORDS = {
     "save": later("Save picture"),
+    "save_svg": later("Save as SVG"),
     "unloaded": later("The chart library could not be loaded, so this chart is given in words:"),
     "undrawn": later("This chart could not be drawn; in words:"),
     "chart": later("chart"),
@@ -52,7 +53,8 @@ WORDS = {
 TEMPLATE = """
 <figure class="plotly-view" hidden>
   <div class="pv-head"><span class="pv-title"></span>
-    <button type="button" class="pv-save" hidden></button></div>
+    <span class="pv-files"><button type="button" class="pv-save" hidden></button>
+    <button type="button" class="pv-svg" hidden></button></span></div>
   <div class="pv-scroll"><div class="pv-chart" role="img"></div></div>
   <p class="pv-words" aria-hidden="true"></p>
   <figcaption class="pv-caption"></figcaption>
@@ -65,7 +67,8 @@ STYLE = """
 .plotly-view[hidden], .plotly-view [hidden] { display: none; }
 .pv-head { display: flex; justify-content: space-between; align-items: baseline; gap: 12px; }
 .pv-title { font-weight: 600; font-size: 16px; }
-.pv-save { font-size: 12px; font-weight: 400; padding: 2px 8px; border-radius: 6px;
+.pv-files { flex: none; }
+.pv-save, .pv-svg { font-size: 12px; font-weight: 400; padding: 2px 8px; border-radius: 6px;
   background: transparent; border: 1px solid var(--border-color-primary); color: inherit; }
 .pv-scroll { overflow: hidden; }
 .pv-scroll[data-scrolls] { overflow: auto; }
@@ -143,6 +146,7 @@ def payload(
         "page": PAGE.light,
         "words": {
             "save": say("Save picture"),
+            "save_svg": say("Save as SVG"),
             "unloaded": say(
                 "The chart library could not be loaded, so this chart is given in words:"
             ),

@@ -21,6 +21,7 @@ const start = () => window.sporkRace
   ? window.sporkRace.mount({ element, props, watch, open: (data) => trigger('open_round', data) })
   : setTimeout(start, 30);
 start();
+watch('value', () => window.sporkStage?.feed(props.value));
 """
 """The script arrives through launch(head=...) and may come later than the component."""
 

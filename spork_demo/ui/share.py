@@ -32,8 +32,8 @@ NAME_LIMIT = 80
 """Characters of the name of a preset or a model pair."""
 
 TAB = re.compile(r"[a-z]{1,20}")
-SHOWN = ("recording", "lane", "round")
-"""What is on show, all counted from 1: a recorded race, a lane of it, a round of that."""
+SHOWN = ("recording", "lane", "round", "stage")
+"""What is on show, counted from 1: a recorded race, a lane of it, a round of that, the stage."""
 
 FOREIGN = "__"
 """What Gradio and its host add to a link begins with this."""

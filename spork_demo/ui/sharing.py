@@ -206,8 +206,10 @@ def wire_share(
     desk: Desk, tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts,
     share: ShareParts, opened: Any, ticked: Any, results: tuple[Any, list[Any]],
     names: Sequence[str],
-) -> None:  # fmt: skip
-    """opened, ticked: the events after which the host's news are on the page.
+) -> tuple[Any, gr.State]:  # fmt: skip
+    """Returns the event after which the page is as a link asked, and what of it was to be shown.
+
+    opened, ticked: the events after which the host's news are on the page.
 
     results: what fills the charts for a race, and what it fills. names: ids of the tabs in order.
     """
@@ -252,5 +254,8 @@ def wire_share(
     )
     late = [wanted, *restorer.late_outputs]
     filled.then(restorer.late, [wanted, *picks], late, api_name="restore_lanes", **LIGHT)
-    filled.then(shown, [race, place], [tabs, *results[1]], api_name="restore_shown", **LIGHT)
+    settled = filled.then(
+        shown, [race, place], [tabs, *results[1]], api_name="restore_shown", **LIGHT
+    )
     ticked.then(restorer.late, [wanted, *picks], late, api_name="restore_late", **LIGHT)
+    return settled, place

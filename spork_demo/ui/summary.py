@@ -6,7 +6,7 @@ Ratios come from `metrics`; here they only become text. A dash stands for what c
 from typing import Any
 
 from spork_demo.charts.figure import clauses, counted, listed, paragraph
-from spork_demo.language import say
+from spork_demo.language import later, say
 from spork_demo.metrics import FEW_ROUNDS, Metrics, measure, speedup
 from spork_demo.trace import Fidelity, Race, Trace
 from spork_demo.ui import words
@@ -14,6 +14,11 @@ from spork_demo.ui.entry import lane_label
 from spork_demo.ui.served_view import beside, served_note, served_verdict, server_words
 
 DASH = "–"
+KERNELS = {
+    "compiled": later("compiled kernels"),
+    "packed": later("packed kernels"),
+    "stock": later("stock kernels"),
+}
 NEAR_TIE = 0.1
 """A top-2 logit gap under this can be tipped by rounding, where the rounding was not measured."""
 
@@ -25,7 +30,10 @@ def origin(race: Race) -> str:
     if place is None:
         return ""
     models = " + ".join(name for name in (place.target, place.draft, place.dspark) if name)
-    return " · ".join(part for part in (models, place.device, place.dtype, place.date[:10]) if part)
+    kernels = say(KERNELS[place.kernels]) if place.kernels in KERNELS else place.kernels
+    app = f"spork_demo {place.app}" if place.app else ""
+    parts = (models, place.device, place.dtype, place.date[:10], kernels, app)
+    return " · ".join(part for part in parts if part)
 
 
 def lane_head(place: int, lane: Trace) -> dict[str, Any]:
@@ -82,7 +90,7 @@ def _strip(race: Race, lane: Trace) -> dict[str, Any]:
     return {
         "badge": kind,
         "verdict": text,
-        "cells": [*_speed_cells(race, lane, figures), *_fidelity_cells(race, lane)],
+        "cells": [*_speed_cells(race, lane, figures), *fidelity_cells(lane, race.baseline)],
         "note": paragraph(notes),
     }
 
@@ -123,10 +131,10 @@ def _speedup_text(race: Race, lane: Trace) -> str:
     return say("{ratio}× slower", ratio=ratio) if value < 0.995 else f"{ratio}×"
 
 
-def _fidelity_cells(race: Race, lane: Trace) -> list[list[str]]:
+def fidelity_cells(lane: Trace, baseline: Trace | None) -> list[list[str]]:
     """Closeness to the greedy text, where it was computed and says something."""
     found = lane.fidelity
-    if found is None or lane is race.baseline:
+    if found is None or lane is baseline:
         return []
     quotient = None
     if found.perplexity is not None and found.greedy_perplexity:

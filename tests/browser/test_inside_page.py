@@ -379,3 +379,11 @@ def test_the_library_is_found_behind_a_root_path(page):
         page.goto(address)
         page.wait_for_function("window.Plotly")
         assert any("/some/base/gradio_api/file=" in url for url in asked)
+
+
+def test_the_tree_is_saved_as_svg_and_as_png(page, handmade):
+    opened(page, handmade)
+    for button, start in ((".pv-svg", b"<svg"), (".pv-save", b"\x89PNG")):
+        with page.expect_download() as saved:
+            page.locator(f"#inside-tree {button}").click()
+        assert saved.value.path().read_bytes().startswith(start)
