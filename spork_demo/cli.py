@@ -23,14 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     try:
         options = build_parser(__doc__, COMMANDS).parse_args(arguments)
-        options.command(options)
+        return options.command(options) or 0
     except (UsageError, SettingsError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("Stopped.\n")
         return 130
-    return 0
 
 
 def _decode(options: argparse.Namespace) -> None:
@@ -145,6 +144,20 @@ def _sweep(options: argparse.Namespace) -> None:
     sys.stdout.write(table(grid) + "\n")
 
 
+def _deploy(options: argparse.Namespace) -> int:
+    from spork_demo.deploy.command import run  # noqa: PLC0415
+    from spork_demo.deploy.upload import UploadError  # noqa: PLC0415
+
+    if bool(options.space_id) == options.check:
+        raise UsageError("deploy takes either --check or the id of a Space.")
+    try:
+        return run(
+            ROOT, options.space_id, options.profile, lambda line: sys.stdout.write(f"{line}\n")
+        )
+    except UploadError as error:
+        raise UsageError(str(error)) from error
+
+
 def _train(options: argparse.Namespace) -> None:
     from spork_demo.train.command import run  # noqa: PLC0415
 
@@ -239,4 +252,5 @@ COMMANDS = {
     "train": _train,
     "bench": _bench,
     "sweep": _sweep,
+    "deploy": _deploy,
 }

@@ -20,7 +20,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser(
-    description: str, commands_by_name: Mapping[str, Callable[[argparse.Namespace], None]]
+    description: str, commands_by_name: Mapping[str, Callable[[argparse.Namespace], int | None]]
 ) -> _Parser:
     """The whole command line; each command sets `command` to its function."""
     parser = _Parser(prog="python -m spork_demo", description=description, allow_abbrev=False)
@@ -72,6 +72,7 @@ def build_parser(
     bench.add_argument("--quick", action="store_true", help="three prompts of 24 tokens")
     bench.add_argument("--json", default="", metavar="FILE", help="write the report there")
     _add_model_options(bench)
+    _add_deploy(commands, commands_by_name["deploy"])
     return parser
 
 
@@ -92,6 +93,20 @@ def _add_races(
     export.set_defaults(command=commands_by_name["export"])
     export.add_argument("folder", metavar="DIR", help="where the site is written")
     export.add_argument("--traces", default=str(ROOT / "assets" / "traces"), metavar="DIR")
+
+
+def _add_deploy(
+    commands: argparse._SubParsersAction, command: Callable[[argparse.Namespace], int]
+) -> None:
+    deploy = commands.add_parser(
+        "deploy", help="check what a Space would be given, and upload it", allow_abbrev=False
+    )
+    deploy.set_defaults(command=command)
+    deploy.add_argument("space_id", nargs="?", default="", help="OWNER/NAME; made if missing")
+    deploy.add_argument("--check", action="store_true", help="only list what does not fit")
+    deploy.add_argument(
+        "--profile", default="", help="cpu-basic, zero-gpu, ...; the Spacefile's own if left out"
+    )
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

@@ -25,6 +25,7 @@ RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
     "sweep_command",
     "lent_gpu",
+    "deploy",
 }
 TOP_LEVEL = {
     "app.py",
