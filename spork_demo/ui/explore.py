@@ -98,7 +98,7 @@ def _wire_sweep(site: Site, parts: ExploreParts, explorer: Explorer) -> None:
         concurrency_limit=1,
         show_progress="hidden",
         api_visibility="private",
-        api_name="sweep",
+        api_name="explore_sweep",
     )
     parts.stop.click(None, cancels=[run], api_name="stop_sweep", **LIGHT)
 

@@ -16,6 +16,7 @@ from spork_demo.language import LANGUAGES, say, speaking
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
 from spork_demo.ui import explore, plotly_view, round_text, words
+from spork_demo.ui.api import build_api
 from spork_demo.ui.events import LIGHT, speak_here
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.inside import build_inside
@@ -54,6 +55,8 @@ def build_page(
         route = page if code == language.ENGLISH else page.route(name, code, show_in_navbar=False)
         with route, speaking(code):
             _fill(page, desk)
+            if code == language.ENGLISH:
+                build_api(desk)
             speak_here(page)
     return page
 

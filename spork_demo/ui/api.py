@@ -1,0 +1,276 @@
+"""The typed endpoints of the server: `compare`, `decode`, `sweep` and `settings`.
+
+They take and give plain JSON, check everything as the page does, and answer a wrong request with
+the page's own sentence.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+import gradio as gr
+
+from spork_demo.axes import SWEPT
+from spork_demo.cells import Cell, best_exact, pareto, possible_cells
+from spork_demo.host import RunRefusedError
+from spork_demo.language import later, say
+from spork_demo.metrics import measure, speedup
+from spork_demo.settings import CHOICES, KNOBS, Settings, SettingsError
+from spork_demo.sweep import Sweep
+from spork_demo.trace import LaneEvent, Race, Trace, advance
+from spork_demo.ui import words
+from spork_demo.ui.entry import (
+    EntryError,
+    checked_prompt,
+    find_server,
+    lane_label,
+    most_lanes,
+    no_giant,
+    within_limits,
+)
+from spork_demo.ui.events import DEVICE
+from spork_demo.ui.handlers import Desk, halted, unfinished
+from spork_demo.ui.notices import why_not
+from spork_demo.ui.sweep_entry import GREEDY_SWEPT, REPEATS
+
+LOG = logging.getLogger(__name__)
+
+LANES = later("A request has 1 to {limit} lanes here, in a list.")
+SETTINGS_KIND = later("Settings are an object, such as method: spork, fork_width: 4.")
+SWEEP_PROMPTS = later("A sweep has 1 to {limit} prompts here, in a list.")
+SWEEP_REPEATS = later("A sweep is repeated 1 to {limit} times.")
+SWEEP_AXES = later(
+    "The axes of a sweep are an object of lists; with this method and rules it may sweep {names}."
+)
+
+UPDATE_SECONDS = 0.1
+"""Shortest time between two answers of a stream."""
+
+Answer = dict[str, Any]
+
+
+class Endpoints:
+    """What the endpoints do, on the desk's host and within its limits."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._host, self._limits = desk.host, desk.limits
+
+    def compare(
+        self, prompt: str, lanes: list[dict[str, Any]], pair: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Race lanes on one prompt; the first greedy lane is what speedups refer to.
+
+        Streams the lanes so far, then, with done true, their texts, metrics and fidelity.
+
+        Args:
+            prompt: What the model is asked; the server's chat template is put around it.
+            lanes: One object a lane: any settings by name, e.g. {"method": "spork"}.
+            pair: Name of the model pair, the server's first one where empty.
+        """
+        yield from self._answered(lambda: self._compared(prompt, lanes, pair))
+
+    def decode(
+        self, prompt: str, settings: dict[str, Any], pair: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Run one lane on a prompt and stream it; no greedy lane runs, so there is no speedup.
+
+        Args:
+            prompt: What the model is asked; the server's chat template is put around it.
+            settings: Any settings by name, e.g. {"method": "dspark", "draft_length": 4}.
+            pair: Name of the model pair, the server's first one where empty.
+        """
+        yield from self._answered(lambda: self._compared(prompt, [settings], pair))
+
+    def sweep(
+        self,
+        prompts: list[str],
+        settings: dict[str, Any],
+        axes: dict[str, list[Any]],
+        repeats: int = 1,
+        pair: str = "",
+    ) -> Iterator[dict[str, Any]]:
+        """Race every combination of one or two settings' values beside greedy, on every prompt.
+
+        Streams the table so far; at the end done is true and the best exact values are named.
+
+        Args:
+            prompts: What the model is asked, one race or more each.
+            settings: What all cells share, by name.
+            axes: One or two settings with the values to try, e.g. {"draft_length": [2, 4, 8]}.
+            repeats: How often each race is run, 1 to 3.
+            pair: Name of the model pair, the server's first one where empty.
+        """
+        yield from self._answered(lambda: self._swept(prompts, settings, axes, repeats, pair))
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting with its range or choices and default, the model pairs, and the limits."""
+        status = self._host.status()
+        return {
+            "knobs": [dataclasses.asdict(knob) for knob in KNOBS.values()],
+            "choices": {name: list(values) for name, values in CHOICES.items()},
+            "defaults": Settings().to_plain(),
+            "presets": [dataclasses.asdict(preset) for preset in self._desk.presets],
+            "pairs": [dataclasses.asdict(pair) for pair in self._host.pairs()],
+            "limits": dataclasses.asdict(self._limits),
+            "ready": status.ready,
+            "message": say(status.message),
+        }
+
+    def _answered(self, work: Callable[[], Iterator[Answer]]) -> Iterator[Answer]:
+        """`work`, its refusals as errors that reach the caller, anything else as one sentence."""
+        try:
+            yield from work()
+        except (EntryError, SettingsError, RunRefusedError) as error:
+            raise gr.Error(str(error), print_exception=False) from None
+        except GeneratorExit:
+            raise
+        except Exception:
+            LOG.exception("an endpoint failed")
+            raise gr.Error(say(words.RUN_FAILED), print_exception=False) from None
+
+    def _compared(self, prompt: Any, lanes: Any, pair: Any) -> Iterator[Answer]:
+        text = checked_prompt(prompt, self._limits)
+        if not isinstance(lanes, list) or not 1 <= len(lanes) <= most_lanes(self._limits):
+            raise EntryError(say(LANES, limit=most_lanes(self._limits)))
+        settings = [self._checked(lane) for lane in lanes]
+        labels = [lane_label(place, lane, {}) for place, lane in enumerate(settings, 1)]
+        self._ready(pair)
+        race, told, shown = None, "", self._desk.clock()
+        begun = shown
+        with closing(self._host.race(text, settings, labels, pair)) as news:
+            try:
+                for item in news:
+                    race = _taken(race, item)
+                    now = self._desk.clock()
+                    if now - begun > self._limits.seconds_per_run:
+                        told = say(words.TIME_LIMIT, seconds=self._limits.seconds_per_run)
+                        break
+                    if now - shown >= UPDATE_SECONDS:
+                        shown = now
+                        yield {"done": False, "lanes": [_so_far(lane) for lane in race.lanes]}
+            except RunRefusedError as error:
+                if race is None:
+                    raise
+                told = str(error)
+        if race is None:
+            raise RunRefusedError(say(words.RUN_FAILED))
+        if unfinished(race):
+            race, _ = halted(race, "stopped")
+        yield {"done": True, "message": told, "lanes": [_result(race, lane) for lane in race.lanes]}
+
+    def _swept(
+        self, prompts: Any, settings: Any, axes: Any, repeats: Any, pair: Any
+    ) -> Iterator[Answer]:
+        if not isinstance(prompts, list) or not 1 <= len(prompts) <= self._limits.sweep_prompts:
+            raise EntryError(say(SWEEP_PROMPTS, limit=self._limits.sweep_prompts))
+        texts = [checked_prompt(prompt, self._limits) for prompt in prompts]
+        grid, left_out = self._grid(settings, axes)
+        if isinstance(repeats, bool) or repeats not in REPEATS:
+            raise EntryError(say(SWEEP_REPEATS, limit=max(REPEATS)))
+        self._ready(pair)
+        state, told = None, ""
+        begun = shown = self._desk.clock()
+        with closing(self._host.sweep(texts, grid, int(repeats), pair)) as states:
+            try:
+                for state in states:
+                    now = self._desk.clock()
+                    if now - begun > self._limits.sweep_seconds:
+                        told = say(words.TIME_LIMIT, seconds=self._limits.sweep_seconds)
+                        break
+                    if now - shown >= UPDATE_SECONDS:
+                        shown = now
+                        yield _table(state, grid, done=False)
+            except RunRefusedError as error:
+                if state is None:
+                    raise
+                told = str(error)
+        yield _table(state, grid, done=True) | {"message": told, "left_out": list(left_out)}
+
+    def _grid(self, settings: Any, axes: Any) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
+        base = self._checked(settings)
+        swept = SWEPT.get((base.method, base.rules), ())
+        if not swept:
+            raise EntryError(say(GREEDY_SWEPT))
+        wrong = not isinstance(axes, Mapping) or not all(isinstance(v, list) for v in axes.values())
+        if wrong or not set(axes) <= set(swept):
+            raise EntryError(say(SWEEP_AXES, names=", ".join(swept)))
+        plain = {name: [no_giant(value) for value in values] for name, values in axes.items()}
+        grid, left_out = possible_cells(base, plain, self._limits.sweep_cells)
+        if not grid:
+            raise EntryError(left_out[0])
+        for cell in grid:
+            within_limits(cell.settings, self._limits)
+        return grid, left_out
+
+    def _checked(self, given: Any) -> Settings:
+        if not isinstance(given, Mapping):
+            raise EntryError(say(SETTINGS_KIND))
+        plain = {str(name): no_giant(value) for name, value in given.items()}
+        settings = Settings.from_plain(plain)
+        if settings.server:
+            find_server(self._desk.presets, {"preset": settings.server})
+        within_limits(settings, self._limits)
+        return settings
+
+    def _ready(self, pair: Any) -> None:
+        refusal = why_not(self._host.status())
+        known = {each.name for each in self._host.pairs()}
+        if not refusal and pair and pair not in known:
+            refusal = say(words.UNKNOWN_PAIR)
+        if refusal:
+            raise EntryError(refusal)
+
+
+def build_api(desk: Desk) -> None:
+    """Register the endpoints on the page that is being built."""
+    endpoints = Endpoints(desk)
+    for name in ("compare", "decode", "sweep"):
+        gr.api(getattr(endpoints, name), api_name=name, concurrency_id=DEVICE, concurrency_limit=1)
+    gr.api(endpoints.settings, api_name="settings", queue=False)
+
+
+def _taken(race: Race | None, item: Race | LaneEvent) -> Race:
+    return item if isinstance(item, Race) or race is None else advance(race, item)
+
+
+def _so_far(lane: Trace) -> Answer:
+    metrics = measure(lane)
+    seconds = metrics.prefill_seconds + metrics.decode_seconds
+    return {
+        "label": lane.label,
+        "text": lane.text,
+        "tokens": metrics.committed,
+        "seconds": seconds,
+    }
+
+
+def _result(race: Race, lane: Trace) -> Answer:
+    baseline = race.baseline
+    return {
+        **_so_far(lane),
+        "settings": lane.settings.to_plain(),
+        "exact": lane.settings.exact,
+        "stop_reason": lane.stop_reason,
+        "message": lane.message,
+        "ids": list(lane.ids),
+        "fates": [token.fate for token in lane.tokens],
+        "speedup": None if lane is baseline else speedup(lane, baseline),
+        "metrics": dataclasses.asdict(measure(lane)),
+        "fidelity": dataclasses.asdict(lane.fidelity) if lane.fidelity else None,
+        "provenance": dataclasses.asdict(lane.provenance),
+    }
+
+
+def _table(state: Sweep | None, grid: Sequence[Cell], *, done: bool) -> Answer:
+    found = state.so_far() if state is not None else tuple(grid)
+    best = best_exact(found)
+    return {
+        "done": done,
+        "share": state.share if state is not None else 0.0,
+        "cells": [cell.plain() for cell in found],
+        "front": [dict(cell.values) for cell in pareto(found)],
+        "best_exact": None if best is None else {**best.values, "speedup": best.speedup},
+    }
