@@ -18,7 +18,9 @@ SENTENCES = {
     "no_key": later("The key of this server is not set on this machine; its deployer can set it."),
     "key": later("The server refused the key it was sent; whoever deployed this page can mend it."),
     "unknown": later("The server does not know the model it was asked for, or the address (404)."),
-    "refused": later("The server refused the request: a knob or the prompt does not suit it."),
+    "refused": later(
+        "The server refused the request: the model, a knob or the prompt does not suit it."
+    ),
     "busy": later("The server is busy or not ready; try again in a moment."),
     "status": later("The server answered with status {status} instead of a text."),
     "unreachable": later("The server could not be reached."),

@@ -4,6 +4,7 @@ No model and no torch; recorded lanes are replayed as if they were decoded live.
 """
 
 import argparse
+import contextlib
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ from spork_demo.host import Status  # noqa: E402
 from spork_demo.observed import ObservedHost  # noqa: E402
 from spork_demo.server import log_json_lines, routes, serve  # noqa: E402
 from spork_demo.ui.page import build_page, launch_options, queue_options  # noqa: E402
+from tests.browser import served_lanes  # noqa: E402
 from tests.sample_race import (  # noqa: E402
     DSPARK_PAIR,
     LIMITS,
@@ -53,6 +55,7 @@ def main() -> None:
     parser.add_argument("--late", type=float, help="the model is ready after so many seconds")
     parser.add_argument("--dspark", action="store_true", help="the pair has a DSpark drafter")
     parser.add_argument("--observed", action="store_true", help="served as app.py serves")
+    parser.add_argument("--served", action="store_true", help="three servers can decode lanes")
     options = parser.parse_args()
     texts = HOSTILE if options.hostile else ()
     host = FakeHost(gap=options.gap, texts=texts)
@@ -68,14 +71,18 @@ def main() -> None:
     if options.hostile:
         lanes = tuple(with_texts(lane, HOSTILE) for lane in race.lanes)
         race = type(race)("<img src=x onerror='window.hacked=1'>", lanes, recorded=True)
+    presets = PRESETS
+    if options.served:
+        host = served_lanes.with_servers(host, contextlib.ExitStack(), texts)
+        presets = (*PRESETS, *served_lanes.PRESETS)
     registry = CollectorRegistry()
-    served = ObservedHost(host, registry)
-    page = build_page(served, LIMITS, PRESETS, [race])
+    observed = ObservedHost(host, registry)
+    page = build_page(observed, LIMITS, presets, [race])
     page.queue(**queue_options(LIMITS))
     launch = launch_options(LIMITS) | {"server_port": options.port, "quiet": True}
     if options.observed:
         log_json_lines()
-        serve(page, served, launch | {"app_kwargs": {"routes": routes(served, registry)}})
+        serve(page, observed, launch | {"app_kwargs": {"routes": routes(observed, registry)}})
     else:
         page.launch(**launch)
 
