@@ -167,9 +167,7 @@ def serving(script: Script) -> Iterator[str]:
     """The address such a server listens at while the block runs."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Scripted", (Handler,), {"script": script}))
     server.daemon_threads = True
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-    )
+    thread = threading.Thread(target=lambda: server.serve_forever(0.02), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -71,9 +71,9 @@ def main() -> None:
     if options.hostile:
         lanes = tuple(with_texts(lane, HOSTILE) for lane in race.lanes)
         race = type(race)("<img src=x onerror='window.hacked=1'>", lanes, recorded=True)
-    presets = PRESETS
+    presets, stack = PRESETS, contextlib.ExitStack()  # kept, or the servers would go with it
     if options.served:
-        host = served_lanes.with_servers(host, contextlib.ExitStack(), texts)
+        host = served_lanes.with_servers(host, stack, texts)
         presets = (*PRESETS, *served_lanes.PRESETS)
     registry = CollectorRegistry()
     observed = ObservedHost(host, registry)
