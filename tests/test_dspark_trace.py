@@ -27,7 +27,7 @@ def test_recorded_schedules_load_again_and_every_round_is_told(schedule, costs, 
     race = Race("DSpark", (trace,))
     assert loads(dumps(race)) == race
     for place, round_ in enumerate(trace.rounds):
-        assert len(inside.shown(race, 0, place)) == 12
+        assert len(inside.shown(race, 0, place)) == 17
         if round_.nodes:
             story = scheduling_story(round_)
             assert story.endswith(".") and "None" not in story and "{" not in story
