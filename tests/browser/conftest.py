@@ -89,7 +89,7 @@ def open_page(browser, fake_app):
         size = {"width": width, "height": height}
         contexts.append(browser.new_context(viewport=size, accept_downloads=True, **context))
         page = contexts[-1].new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(fake_app(*options) + query)
         page.wait_for_selector(".lane .token")

@@ -37,7 +37,7 @@ def test_a_stranger_sees_a_recorded_race_and_then_runs_one_live(browser, address
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.goto(address)
-    expect(page.get_by_text("recorded", exact=True).first).to_be_visible()
+    expect(page.get_by_text("recorded", exact=True).first).to_be_visible(timeout=60_000)
     expect(page.locator("#host-status")).to_contain_text("lanes run live", timeout=LOADING_MS)
     page.locator("#prompt textarea").fill("Count from 1 to 30, separated by commas.")
     page.locator("#knobs button").first.click()

@@ -1,6 +1,9 @@
 """A link copied in one browser opens the same page in another."""
 
 import pytest
+from playwright.sync_api import expect
+
+expect.set_options(timeout=30_000)  # two cores serve page, model and browser
 
 from tests.browser.test_race_page import turn
 from tests.sample_race import PAIR
@@ -45,8 +48,8 @@ def test_a_second_browser_gets_the_same_prompt_and_settings(open_page, browser, 
     assert other.input_value("#prompt textarea") == "Wie spät ist es? <b>&amp;=#</b>"
     other.click("#lanes button")
     assert other.input_value("#lane4-method input") == "SPORK"
-    assert other.is_checked("#lane4-rules input[value=article]")
-    assert other.input_value("#lane4-preset input") == "SPORK as in the article"
+    expect(other.locator("#lane4-rules input[value=article]")).to_be_checked()
+    expect(other.locator("#lane4-preset input")).to_have_value("SPORK as in the article")
     other.click("#knobs button")
     assert other.input_value("#knob-fork_width input[type=number]") == "9"
     other.click("#copy-link")
