@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
-expect.set_options(timeout=30_000)  # two cores serve page, model and browser
-
 from tests.browser.test_race_page import turn
 from tests.sample_race import PAIR
+
+expect.set_options(timeout=30_000)  # two cores serve page, model and browser
 
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 LANES = ("--dspark",)
