@@ -146,7 +146,7 @@
         return this.say("undrawn");
       }
       if (!this.drawn) this.chart.on("plotly_click", (event) => this.clicked(event));
-      Object.assign(this, { drawn: figure, dark, page });
+      Object.assign(this, { drawn: figure, shown: value, dark, page });
       this.paintTable(value, dark);
       this.shell.dataset.state = "drawn";
       this.save.hidden = this.svg.hidden = !value.title;
@@ -169,7 +169,7 @@
     }
 
     resized() {
-      if (!this.drawn) return void this.draw();
+      if (this.shown !== this.value) return void this.draw(); // it changed while nobody saw it
       if (this.scroll.clientWidth) window.Plotly.Plots.resize(this.chart);
     }
 

@@ -11,6 +11,9 @@ const link = (query) => {
   const theme = url.searchParams.get("__theme");
   url.search = query;
   url.hash = "";
+  if (url.searchParams.get("tab") === "learn" && window.sporkLesson?.key) {
+    url.searchParams.set("step", window.sporkLesson.key); // only the browser knows the open step
+  }
   if (theme) url.searchParams.set("__theme", theme);
   return url.href;
 };

@@ -13,7 +13,7 @@ from spork_demo.cells import Cell
 from spork_demo.language import later
 from spork_demo.settings import Settings
 from spork_demo.sweep import Sweep
-from spork_demo.trace import LaneEvent, Race
+from spork_demo.trace import LaneEvent, Provenance, Race
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +49,32 @@ class PairInfo:
     about: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class MachineCosts:
+    """What calls cost on this machine, as measured when the pair was loaded.
+
+    rows: the sizes that were timed. call_seconds[n]: a target call on n + 1 rows, linear between
+    those. block_seconds: drafting a DSpark block of `block_size`; chain_seconds: a call of the
+    draft model on one row; None where the pair has no such drafter.
+    """
+
+    place: Provenance
+    context: int
+    rows: tuple[int, ...]
+    call_seconds: tuple[float, ...]
+    block_seconds: float | None = None
+    block_size: int = 0
+    chain_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """How often each token came out first when rounds were verified by either rule."""
+
+    exact: tuple[int, ...]
+    article: tuple[int, ...]
+
+
 class Host(Protocol):
     """The machine side of the page."""
 
@@ -78,6 +104,18 @@ class Host(Protocol):
 
         Holds the device from the first race to the last. Closing the iterator stops it at the next
         round boundary. Raises RunRefusedError with a sentence before the first race.
+        """
+        ...
+
+    def costs(self, pair: str = "") -> MachineCosts | None:
+        """What calls of a pair cost here, if that has been measured; cheap, measures nothing."""
+        ...
+
+    def rule_counts(
+        self, p: Sequence[float], q: Sequence[float], draws: int, seed: int
+    ) -> RuleCounts | None:
+        """Verify `draws` drafts from q against p by the exact and by the article rule, with the
+        code that lanes run. None while the engine is not there or its device is busy.
         """
         ...
 
@@ -113,6 +151,14 @@ class DeferredHost:
         if self._host is None:
             raise RunRefusedError(self._status.message)
         yield from self._host.sweep(prompts, grid, repeats, pair)
+
+    def costs(self, pair: str = "") -> MachineCosts | None:
+        return self._host.costs(pair) if self._host else None
+
+    def rule_counts(
+        self, p: Sequence[float], q: Sequence[float], draws: int, seed: int
+    ) -> RuleCounts | None:
+        return self._host.rule_counts(p, q, draws, seed) if self._host else None
 
     def _run(self) -> None:
         try:

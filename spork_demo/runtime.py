@@ -8,8 +8,10 @@ from contextlib import contextmanager
 import torch
 
 from spork_demo.cells import Cell
+from spork_demo.decoding.measured_costs import ROWS
+from spork_demo.decoding.rule_counts import rule_counts
 from spork_demo.engine import Engine, device_name, empty_race, run_lanes, sweep_lanes
-from spork_demo.host import PairInfo, RunRefusedError, Status
+from spork_demo.host import MachineCosts, PairInfo, RuleCounts, RunRefusedError, Status
 from spork_demo.language import later, say
 from spork_demo.models.native import kernels
 from spork_demo.models.pair import load_pair
@@ -37,6 +39,7 @@ class LocalHost:
         self._limits = spacefile.limits
         self._specs = {spec.name: spec for spec in spacefile.pairs if _runs_here(spec)}
         self._engines: dict[str, Engine] = {}
+        self._costs: dict[str, MachineCosts] = {}
         self._status = Status(later("The model has not been asked for yet."))
         self._device = threading.Lock()
 
@@ -96,6 +99,27 @@ class LocalHost:
         finally:
             self._device.release()
 
+    def costs(self, pair: str = "") -> MachineCosts | None:
+        """See `Host.costs`."""
+        name = pair or next(iter(self._engines), "")
+        if name in self._engines and name not in self._costs:
+            measured = _measured(self._engines[name])
+            if measured is None:
+                return None
+            self._costs[name] = measured
+        return self._costs.get(name)
+
+    def rule_counts(
+        self, p: Sequence[float], q: Sequence[float], draws: int, seed: int
+    ) -> RuleCounts | None:
+        """See `Host.rule_counts`. Beside a race it would slow the lane that is timed."""
+        if not self._device.acquire(timeout=self._limits.seconds_per_run):
+            return None
+        try:
+            return rule_counts(p, q, draws, seed)
+        finally:
+            self._device.release()
+
     def _engine(self, spec: PairSpec) -> Engine:
         if spec.name not in self._engines:
             try:
@@ -127,6 +151,7 @@ class LocalHost:
             self._status = Status(failure_sentence(error), failed=True)
             return
         self._engines[spec.name] = engine
+        self.costs(spec.name)  # so that it bears the date of the measurement
         self._status = Status(_ready(engine), ready=True)
 
     def _report(self, progress: Progress) -> None:
@@ -145,6 +170,21 @@ def _info(spec: PairSpec, engine: Engine | None) -> PairInfo:
         languages=spec.languages,
         has_dspark=spec.dspark is not None,
         about=spec.about,
+    )
+
+
+def _measured(engine: Engine) -> MachineCosts | None:
+    table, dspark = engine.costs.known(USUAL_CONTEXT), engine.pair.dspark
+    if table is None:
+        return None
+    return MachineCosts(
+        place=engine.provenance(),
+        context=table.context,
+        rows=tuple(rows for rows in ROWS if rows <= len(table.call_seconds)),
+        call_seconds=table.call_seconds,
+        block_seconds=table.draft_seconds if dspark else None,
+        block_size=dspark.config.block_size if dspark else 0,
+        chain_seconds=table.chain_seconds if engine.pair.draft else None,
     )
 
 

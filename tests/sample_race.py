@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from spork_demo.cells import Cell
-from spork_demo.host import PairInfo, RunRefusedError, Status
+from spork_demo.host import MachineCosts, PairInfo, RuleCounts, RunRefusedError, Status
 from spork_demo.settings import Settings
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.sweep import Sweep, sweep
@@ -68,7 +68,16 @@ DSPARK_PAIR = PairInfo(
     has_dspark=True,
     about="Student and DSpark drafter learned from 2 million tokens this target wrote.",
 )
-
+COSTS = MachineCosts(
+    place=replace(PLACE, date="2026-11-21T10:00:00Z"),
+    context=64,
+    rows=(1, 2, 4, 8, 16, 32),
+    call_seconds=tuple(0.0195 + 0.0005 * rows for rows in range(1, 33)),
+    block_seconds=0.003,
+    block_size=5,
+    chain_seconds=0.002,
+)
+"""Handmade: 20 ms for a call on one row, half a millisecond for each further one."""
 
 SOURCES = ("table", "context", "draft_model")
 
@@ -194,6 +203,7 @@ class FakeHost:
     offers: Sequence[PairInfo] = (PAIR,)
     closed: list[str] = field(default_factory=list)
     asked: list[tuple] = field(default_factory=list)
+    measured: MachineCosts | None = None
 
     def status(self) -> Status:
         return self.state
@@ -226,6 +236,21 @@ class FakeHost:
             prompts,
             grid,
             repeats,
+        )
+
+    def costs(self, pair: str = "") -> MachineCosts | None:
+        return self.measured if self.state.ready else None
+
+    def rule_counts(
+        self, p: Sequence[float], q: Sequence[float], draws: int, seed: int
+    ) -> RuleCounts | None:
+        """Counts as even as whole numbers can be, the article's all on the draft's favourite."""
+        if not self.state.ready:
+            return None
+        even = [draws // len(p)] * (len(p) - 1)
+        favourite = max(range(len(q)), key=q.__getitem__)
+        return RuleCounts(
+            (*even, draws - sum(even)), tuple(draws * (n == favourite) for n in range(len(p)))
         )
 
     def _events(self, lanes: Sequence[Trace]) -> Iterator[LaneEvent]:

@@ -19,7 +19,7 @@ PLAIN = (
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
     "observed",
     *("clock", "what_if"),
-    "gpu_seconds",
+    *("gpu_seconds", "lesson"),
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),

@@ -261,3 +261,22 @@ def test_before_the_engine_is_built_a_sweep_is_told_why(host):
         next(deferred.sweep(["Hello"], GRID))
     deferred._run()
     assert list(deferred.sweep(["Hello"], GRID))[-1].share == 1.0
+
+
+def test_costs_are_told_once_they_are_measured_and_never_measured_for_it(host, engine):
+    deferred = DeferredHost(lambda: host)
+    assert deferred.costs() is None and deferred.rule_counts((1.0,), (1.0,), 1, 0) is None
+    assert host.costs("no such pair") is None
+    engine.costs._tables.clear()
+    assert host.costs() is None
+    table = engine.costs.near(100)
+    costs = host.costs()
+    assert costs.call_seconds == table.call_seconds and costs.rows[:3] == (1, 2, 3)
+    assert costs.place.target == engine.pair.target_name
+    assert costs.block_seconds is None and costs.chain_seconds is None, "this pair has no drafter"
+
+
+def test_rules_run_on_the_free_device_and_give_it_back(host):
+    counts = host.rule_counts((0.5, 0.5), (0.9, 0.1), 50, seed=1)
+    assert sum(counts.exact) == sum(counts.article) == 50
+    assert not host._device.locked()

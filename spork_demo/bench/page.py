@@ -54,6 +54,12 @@ class EngineHost:
             yield news
         self.lane_seconds = sum(round_.seconds for lane in race.lanes for round_ in lane.rounds)
 
+    def costs(self, _pair: str = "") -> None:
+        """See `Host.costs`; the lesson is not what is timed here."""
+
+    def rule_counts(self, *_: Any) -> None:
+        """See `Host.rule_counts`."""
+
 
 def page_overhead(engine: Engine, spacefile: Spacefile, prompt: str) -> dict[str, float] | None:
     """Medians over turns of lane seconds with and without a browser, and of their ratios; None

@@ -9,13 +9,14 @@ class CostTable:
 
     call_seconds[n]: a target call on n + 1 rows. It never falls with n: where a call of more rows
         was measured faster, the shorter one is taken to cost no more, since the rows could be
-        filled up. draft_seconds: drafting a DSpark block, spent however much of it is sent; 0
-        where the pair has no such drafter.
+        filled up. draft_seconds: drafting a DSpark block, spent however much of it is sent;
+        chain_seconds: a call of the draft model on one row; 0 where the pair has no such drafter.
     """
 
     context: int
     draft_seconds: float
     call_seconds: tuple[float, ...]
+    chain_seconds: float = 0.0
 
     def steps_per_second(self, rows: int) -> float:
         """Rounds per second when the target is fed `rows` rows, the anchor included."""

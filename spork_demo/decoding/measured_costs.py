@@ -38,20 +38,27 @@ class CostTables:
 
     def near(self, length: int) -> CostTable:
         """The table for runs whose context is about `length` tokens long. Slow the first time."""
-        longest = self._pair.context_length - ROWS[-1] - 1
-        if self._pair.dspark is not None:
-            longest = min(longest, self._pair.context_length - self._pair.dspark.config.block_size)
-        band = max(1, min(longest, min(BANDS, key=lambda each: abs(each - length))))
+        band = self._band(length)
         if band not in self._tables:
             self._tables[band] = measure_costs(self._pair, band)
         return self._tables[band]
+
+    def known(self, length: int) -> CostTable | None:
+        """The same table if it has been measured; never measures."""
+        return self._tables.get(self._band(length))
+
+    def _band(self, length: int) -> int:
+        longest = self._pair.context_length - ROWS[-1] - 1
+        if self._pair.dspark is not None:
+            longest = min(longest, self._pair.context_length - self._pair.dspark.config.block_size)
+        return max(1, min(longest, min(BANDS, key=lambda each: abs(each - length))))
 
 
 def measure_costs(
     pair: Pair, context: int, now: Callable[[], float] = time.perf_counter
 ) -> CostTable:
-    """Time a draft where the pair has a DSpark drafter, and target calls of `ROWS` rows, on a
-    warm cache.
+    """Time a draft where the pair has a DSpark drafter, a token of its draft model where it has
+    one, and target calls of `ROWS` rows, on a warm cache.
 
     Row counts take turns, so that a machine that slows down does so for all of them.
     """
@@ -64,10 +71,27 @@ def measure_costs(
         target.forward(tokens[:rows]).logits.argmax(dim=-1).tolist()
         target.rollback()
 
-    work = [*drafts, *(lambda rows=rows: call(rows) for rows in ROWS)]
+    chain = _chain(pair, tokens[: context + 1])
+    work = [*drafts, *chain, *(lambda rows=rows: call(rows) for rows in ROWS)]
     seconds = _medians(work, synchroniser(target.device), now)
     draft = seconds.pop(0) if drafts else 0.0
-    return CostTable(context, draft, tuple(_every_row(_never_falling(seconds))))
+    token = seconds.pop(0) if chain else 0.0
+    return CostTable(context, draft, tuple(_every_row(_never_falling(seconds))), token)
+
+
+def _chain(pair: Pair, tokens: Sequence[int]) -> list[Callable[[], object]]:
+    """The work of drafting one token with the pair's draft model, if there is one."""
+    if pair.draft is None:
+        return []
+    draft = CachedModel(pair.draft, pair.vocab_size)
+    draft.forward(tokens[:-1], last_only=True)
+    draft.commit(range(draft.pending))
+
+    def call() -> None:
+        draft.forward(tokens[-1:]).logits.argmax(dim=-1).tolist()
+        draft.rollback()
+
+    return [call]
 
 
 def _drafts(pair: Pair, target: CachedModel, tokens: Sequence[int]) -> list[Callable[[], object]]:

@@ -12,7 +12,7 @@ import gradio as gr
 from spork_demo import language
 from spork_demo.charts import palette
 from spork_demo.host import Host
-from spork_demo.language import LANGUAGES, say, speaking
+from spork_demo.language import LANGUAGES, later, say, speaking
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
 from spork_demo.ui import explore, plotly_view, round_text, words
@@ -21,6 +21,8 @@ from spork_demo.ui.events import LIGHT, speak_here
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.inside import build_inside
 from spork_demo.ui.language_switch import language_script, language_switch
+from spork_demo.ui.learn import STYLE as LEARN_STYLE
+from spork_demo.ui.learn import build_learn
 from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wire_race
 from spork_demo.ui.race_view import STYLE, script_tag
 from spork_demo.ui.sharing import build_share, wire_share
@@ -36,6 +38,7 @@ CACHE_AGE_SECONDS = 6 * 3600
 
 TABS: tuple[tuple[str, str, Callable[[Site], None]], ...] = (
     (explore.TITLE, "explore", explore.build_explore),
+    (later("Learn"), "learn", build_learn),
 )
 """Title (marked with `later`), id and builder of every tab after Inside a round, in their order."""
 
@@ -80,7 +83,7 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
             inside = build_inside(race)
         for title, name, build in TABS:
             with gr.Tab(say(title), id=name):
-                build(Site(page, desk, race, tabs, tab))
+                build(Site(page, desk, race, tabs, tab, inside))
     opened, ticked = _wire_waiting(page, desk, tab, strip, timer)
     results = wire_race(page, desk, tab, race, inside)
     names = ("race", "inside", *(name for _, name, _ in TABS))
@@ -94,7 +97,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
     return {
         "theme": theme(),
         "css": palette.css_variables(),
-        "css_paths": [STYLE, STAGE_STYLE],
+        "css_paths": [STYLE, STAGE_STYLE, LEARN_STYLE],
         "head": "".join(
             (
                 language_script(),

@@ -31,7 +31,10 @@ LONGEST = 8000
 NAME_LIMIT = 80
 """Characters of the name of a preset or a model pair."""
 
-TAB = re.compile(r"[a-z]{1,20}")
+NAMED = ("tab", "step")
+"""What is open by its name: a tab, and a step of the lesson."""
+
+NAME = re.compile(r"[a-z]{1,20}")
 SHOWN = ("recording", "lane", "round", "stage")
 """What is on show, counted from 1: a recorded race, a lane of it, a round of that, the stage."""
 
@@ -46,7 +49,7 @@ class Link:
     """What a query asks for.
 
     values: parameter names of a run to values, those that differ from a fresh page. shown: places
-    of SHOWN, and `tab`. problems: names in the query that are unknown or have a bad value.
+    of SHOWN, and NAMED. problems: names in the query that are unknown or have a bad value.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -181,8 +184,8 @@ def _highest(name: str, limits: Limits) -> float:
 
 
 def _shown(name: str, text: Any) -> Any:
-    if name == "tab":
-        return text if isinstance(text, str) and TAB.fullmatch(text) else None
+    if name in NAMED:
+        return text if isinstance(text, str) and NAME.fullmatch(text) else None
     if name not in SHOWN or not isinstance(text, str) or not text.isascii():
         return None
     place = int(text) if text.isdigit() and len(text) < 9 else 0

@@ -19,9 +19,11 @@ from spork_demo import language  # noqa: E402
 from spork_demo.host import Status  # noqa: E402
 from spork_demo.observed import ObservedHost  # noqa: E402
 from spork_demo.server import log_json_lines, routes, serve  # noqa: E402
+from spork_demo.trace_file import read_races  # noqa: E402
 from spork_demo.ui.page import build_page, launch_options, queue_options  # noqa: E402
 from tests.browser import served_lanes  # noqa: E402
 from tests.sample_race import (  # noqa: E402
+    COSTS,
     DSPARK_PAIR,
     LIMITS,
     PAIR,
@@ -53,6 +55,7 @@ def main() -> None:
     parser.add_argument("--hostile", action="store_true", help="tokens are markup")
     parser.add_argument("--loading", action="store_true", help="the model never gets ready")
     parser.add_argument("--late", type=float, help="the model is ready after so many seconds")
+    parser.add_argument("--lesson", action="store_true", help="shipped races, and measured costs")
     parser.add_argument("--dspark", action="store_true", help="the pair has a DSpark drafter")
     parser.add_argument("--observed", action="store_true", help="served as app.py serves")
     parser.add_argument("--served", action="store_true", help="three servers can decode lanes")
@@ -67,6 +70,8 @@ def main() -> None:
         host.state = Status("Fetching the model")
         ready = Status("The model is ready.", ready=True)
         threading.Timer(options.late, lambda: setattr(host, "state", ready)).start()
+    if options.lesson:
+        host.measured = COSTS
     race = dspark_race() if options.dspark else sample_race()
     if options.hostile:
         lanes = tuple(with_texts(lane, HOSTILE) for lane in race.lanes)
@@ -77,7 +82,8 @@ def main() -> None:
         presets = (*PRESETS, *served_lanes.PRESETS)
     registry = CollectorRegistry()
     observed = ObservedHost(host, registry)
-    page = build_page(observed, LIMITS, presets, [race])
+    races = read_races(ROOT / "assets" / "traces") if options.lesson else [race]
+    page = build_page(observed, LIMITS, presets, races)
     page.queue(**queue_options(LIMITS))
     launch = launch_options(LIMITS) | {"server_port": options.port, "quiet": True}
     if options.observed:
