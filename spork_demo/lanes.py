@@ -12,10 +12,10 @@ from spork_demo.decoding.drafters.model_forks import ForkPlan, ModelForks
 from spork_demo.decoding.drafters.ngram import NgramForks
 from spork_demo.decoding.drafters.proposal import Drafter
 from spork_demo.decoding.greedy import greedy
-from spork_demo.decoding.judges import FirstTokenJudge, Judge, ModelJudge
+from spork_demo.decoding.judges import FirstTokenJudge, Judge, ModelJudge, Panel
 from spork_demo.decoding.measured_costs import CostTables
 from spork_demo.decoding.node_budget import NodeBudget, Worthwhile
-from spork_demo.decoding.policy import Policy
+from spork_demo.decoding.policy import OutOfReach, Policy
 from spork_demo.decoding.run import Run, Text
 from spork_demo.decoding.schedule import Scheduler, scheduler, send_all
 from spork_demo.decoding.scored import scored
@@ -77,11 +77,23 @@ class Lane:
         policy = Policy(plan, adaptive=settings.policy == "adaptive")
         drafter = self._drafter(plan)
         if settings.method == "spork" and not settings.exact:
-            return scored(self._run, drafter, self._judge(), self._draft_calls, policy)
+            return scored(
+                self._run, drafter, self._judge(settings.judge), self._draft_calls, policy
+            )
         rule = exact_rule if settings.exact else article_rule
         if settings.method == "dspark":
             rule = confidence_rule
         return verified(self._run, drafter, rule, self._draft_calls, policy)
+
+    def watched(self, judges: Sequence[str]) -> tuple[Iterator[Event], Panel]:
+        """Greedy decoding during which the forks of an article lane are drafted and scored by each
+        of `judges` at every position, and none is kept. The panel holds the last scores.
+        """
+        plan = self._forks()
+        panel = Panel({name: self._judge(name, keeps_states=True) for name in judges})
+        drafter, policy = self._drafter(plan), Policy(plan)
+        events = scored(self._run, drafter, panel, self._draft_calls, policy, OutOfReach())
+        return events, panel
 
     def _forks(self) -> ForkPlan:
         settings = self._settings
@@ -177,14 +189,13 @@ class Lane:
             stop_ids=self._pair.stop_ids,
         )
 
-    def _judge(self) -> Judge:
-        settings = self._settings
-        if settings.judge == "first_token":
+    def _judge(self, kind: str, *, keeps_states: bool = False) -> Judge:
+        if kind == "first_token":
             return FirstTokenJudge()
-        if settings.judge == "draft_model":
+        if kind == "draft_model":
             return ModelJudge(self._draft_model(), owns_cache=True)
-        early = self._target.early_exit(settings.verifier_layers)
-        return ModelJudge(self._counted(early), owns_cache=False)
+        early = self._counted(self._target.early_exit(self._settings.verifier_layers))
+        return ModelJudge(early, owns_cache=False, keeps_states=keeps_states)
 
     def _draft_model(self) -> CachedModel:
         return self._counted(CachedModel(self._pair.draft, self._pair.vocab_size))

@@ -3,6 +3,7 @@
 Nothing here looks at a token: it may change what is drafted, never what is kept under exact rules.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
@@ -90,6 +91,16 @@ class Threshold:
         """
         if self._moves:
             self.value = min(1.0, max(0.0, self.value + STEP * (passed - self._wanted)))
+
+
+class OutOfReach(Threshold):
+    """No fork ever passes: the text stays the target's own while every fork is scored."""
+
+    def __init__(self) -> None:
+        self.value = math.inf
+
+    def observe(self, passed: bool) -> None:
+        """Nothing moves it."""
 
 
 def within_memory(

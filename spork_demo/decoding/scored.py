@@ -16,6 +16,7 @@ def scored(
     judge: Judge,
     draft_calls: Callable[[], int] = lambda: 0,
     policy: Policy | None = None,
+    threshold: Threshold | None = None,
 ) -> Iterator[Event]:
     """Draft forks, score them, keep the best whole if its score >= τ, else fall back to the
     target's most probable token.
@@ -26,7 +27,7 @@ def scored(
     """
     target = run.target
     policy = policy or Policy(ForkPlan(1, run.context))
-    threshold = Threshold(run.settings)
+    threshold = threshold or Threshold(run.settings)
     tokens, started = prefill(run, drafter)
     yield started
 
