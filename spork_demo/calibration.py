@@ -218,7 +218,7 @@ def survival(found: Calibration) -> list[tuple[int, float, float | None, float]]
 
 
 def _kept(found: Calibration, judge: str, threshold: float) -> tuple[float | None, float | None]:
-    """As the lane decides: at each position the first fork of the highest score, if it reaches τ."""
+    """As a lane decides: at each position the first of the best forks, if it reaches τ."""
     place = found.judges.index(judge)
     positions = kept = wrong = 0
     for _, forks in groupby(found.forks, key=lambda fork: fork.place):

@@ -51,23 +51,28 @@ def calibration_prompts(count: int, seed: int = 0) -> list[str]:
     return [prompt for prompt in fresh if prompt not in used][:count]
 
 
+def readable(engine: Engine, prompts: Sequence[str], limit: int) -> list[list[int]]:
+    """The prompts as ids; ValueError with a sentence for one of more than `limit` tokens."""
+    return [engine.encode(prompt, limit) for prompt in prompts]
+
+
 def run_calibration(
     engine: Engine,
     plan: CalibrationPlan,
-    prompts: Sequence[str],
+    prompts: Sequence[Sequence[int]],
     *,
     seconds: float,
-    prompt_tokens: int,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[CalibrationProgress]:
     """Progress after every round; the last one has all results, also when time ran out.
 
-    plan.settings must be resolved. Closing the iterator ends it at the round it is in.
+    plan.settings must be resolved, and prompts are ids. Closing the iterator ends it at the round
+    it is in.
     """
     study = Study(engine, plan.settings)
     begun = shown = clock()
     for done, prompt in enumerate(prompts):
-        with closing(study.read(engine.encode(prompt, prompt_tokens))) as rounds:
+        with closing(study.read(prompt)) as rounds:
             for share in rounds:
                 now = clock()
                 late, due = now - begun > seconds, now - shown > SNAPSHOT_SECONDS
@@ -124,7 +129,8 @@ class Study:
         """
         text = _Text()
         self._texts.append(text)
-        drafts = self._engine.pair.dspark is not None
+        network = self._engine.pair.dspark
+        drafts = network is not None and network.config.confidence
         wanted = self._settings.max_new_tokens * (2 if drafts else 1)
         events, panel = self._engine.lane(self._settings, prompt).watched(self._judges)
         with closing(events):
@@ -249,8 +255,8 @@ def labelled(text: _Text, depth: int) -> Iterator[tuple[_Place, list[bool]]]:
         yield place, [tuple(text.written[start : start + len(f)]) == f for f in place.forks]
 
 
-def resolved(engine: Engine, plan: CalibrationPlan) -> CalibrationPlan:
-    """`plan` on this pair: greedy, its width, depth and threshold at rest.
+def on_pair(engine: Engine, plan: CalibrationPlan) -> CalibrationPlan:
+    """`plan` on this pair: greedy, and with width, depth and threshold at rest.
 
     Raises SettingsError where the pair cannot serve it.
     """

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from spork_demo.calibration import CalibrationPlan, CalibrationProgress
 from spork_demo.cells import Cell
 from spork_demo.language import later
 from spork_demo.settings import Settings
@@ -119,6 +120,14 @@ class Host(Protocol):
         """
         ...
 
+    def calibrate(self, plan: CalibrationPlan, pair: str = "") -> Iterator[CalibrationProgress]:
+        """Score the forks of held-out prompts; holds the device as a race does.
+
+        The last progress holds everything found. Closing the iterator stops the run at the next
+        round boundary. Raises RunRefusedError with a sentence.
+        """
+        ...
+
 
 class DeferredHost:
     """Puts the page up before torch is even imported: `build` makes the real host meanwhile."""
@@ -159,6 +168,11 @@ class DeferredHost:
         self, p: Sequence[float], q: Sequence[float], draws: int, seed: int
     ) -> RuleCounts | None:
         return self._host.rule_counts(p, q, draws, seed) if self._host else None
+
+    def calibrate(self, plan: CalibrationPlan, pair: str = "") -> Iterator[CalibrationProgress]:
+        if self._host is None:
+            raise RunRefusedError(self._status.message)
+        yield from self._host.calibrate(plan, pair)
 
     def _run(self) -> None:
         try:

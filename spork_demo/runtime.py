@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from spork_demo.calibration import CalibrationPlan, CalibrationProgress
+from spork_demo.calibration_run import calibration_prompts, on_pair, readable, run_calibration
 from spork_demo.cells import Cell
 from spork_demo.decoding.measured_costs import ROWS
 from spork_demo.decoding.rule_counts import rule_counts
@@ -80,6 +82,18 @@ class LocalHost:
             except (SettingsError, ValueError) as error:
                 raise RunRefusedError(str(error)) from error
             yield from states
+
+    def calibrate(self, plan: CalibrationPlan, pair: str = "") -> Iterator[CalibrationProgress]:
+        """See `Host.calibrate`."""
+        with self._held(pair) as engine:
+            try:
+                plan = on_pair(engine, plan)
+                prompts = readable(
+                    engine, calibration_prompts(plan.prompts), self._limits.prompt_tokens
+                )
+            except (SettingsError, ValueError) as error:
+                raise RunRefusedError(str(error)) from error
+            yield from run_calibration(engine, plan, prompts, seconds=self._limits.seconds_per_run)
 
     @contextmanager
     def _held(self, pair: str) -> Iterator[Engine]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from spork_demo.calibration import CalibrationPlan, CalibrationProgress
 from spork_demo.cells import Cell
 from spork_demo.host import MachineCosts, PairInfo, RuleCounts, RunRefusedError, Status
 from spork_demo.settings import Settings
@@ -21,6 +22,7 @@ from spork_demo.trace import (
     Trace,
 )
 from tests.dspark_rounds import dspark_lane
+from tests.sample_calibration import sample_progress
 
 WORDS = (
     "Here", " is", " the", " plan", ":\n", "\n", "def", " add", "(", "a", ",", " b", "):\n",
@@ -252,6 +254,19 @@ class FakeHost:
         return RuleCounts(
             (*even, draws - sum(even)), tuple(draws * (n == favourite) for n in range(len(p)))
         )
+
+    def calibrate(self, plan: CalibrationPlan, pair: str = "") -> Iterator[CalibrationProgress]:
+        self.asked.append((plan, pair))
+        if self.refuse:
+            raise RunRefusedError(self.refuse)
+        blocks = any(offer.has_dspark for offer in self.offers)
+        try:
+            for sent, step in enumerate(sample_progress(plan, self.gap, blocks=blocks)):
+                if self.break_after is not None and sent >= self.break_after:
+                    raise RuntimeError("CUDA out of memory at /secret/path")
+                yield step
+        finally:
+            self.closed.append("calibration")
 
     def _events(self, lanes: Sequence[Trace]) -> Iterator[LaneEvent]:
         sent = 0

@@ -19,13 +19,14 @@ PLAIN = (
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
     "observed",
     *("clock", "what_if"),
-    *("gpu_seconds", "lesson"),
+    *("gpu_seconds", "lesson", "calibration"),
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
     "sweep_command",
     "lent_gpu",
     "deploy",
+    "calibration_run",
 }
 TOP_LEVEL = {
     "app.py",

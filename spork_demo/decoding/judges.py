@@ -45,9 +45,7 @@ class ModelJudge:
         [forks, hidden size], before the final norm.
     """
 
-    def __init__(
-        self, model: CachedModel, *, owns_cache: bool, keeps_states: bool = False
-    ) -> None:
+    def __init__(self, model: CachedModel, *, owns_cache: bool, keeps_states: bool = False) -> None:
         self.model = model
         self.states: Tensor | None = None
         self._owns_cache = owns_cache

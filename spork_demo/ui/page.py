@@ -15,7 +15,7 @@ from spork_demo.host import Host
 from spork_demo.language import LANGUAGES, later, say, speaking
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
-from spork_demo.ui import explore, plotly_view, round_text, words
+from spork_demo.ui import calibrate, explore, plotly_view, round_text, words
 from spork_demo.ui.api import build_api
 from spork_demo.ui.events import LIGHT, speak_here
 from spork_demo.ui.handlers import Desk
@@ -38,6 +38,7 @@ CACHE_AGE_SECONDS = 6 * 3600
 
 TABS: tuple[tuple[str, str, Callable[[Site], None]], ...] = (
     (explore.TITLE, "explore", explore.build_explore),
+    (calibrate.TITLE, "calibrate", calibrate.build_calibrate),
     (later("Learn"), "learn", build_learn),
 )
 """Title (marked with `later`), id and builder of every tab after Inside a round, in their order."""
