@@ -16,6 +16,8 @@ from typing import Any
 
 from torch import nn
 
+from spork_demo.calibration import CalibrationPlan, CalibrationProgress
+from spork_demo.calibration_run import on_pair
 from spork_demo.cells import Cell
 from spork_demo.engine import Engine
 from spork_demo.gpu_seconds import Network, Networks, Rates, asked_seconds, placing_seconds
@@ -24,7 +26,7 @@ from spork_demo.language import current, later, say, spoken
 from spork_demo.models.pair import load_pair
 from spork_demo.models.progress import ModelUnavailable
 from spork_demo.race import failure_sentence
-from spork_demo.runtime import LocalHost
+from spork_demo.runtime import USUAL_CONTEXT, LocalHost
 from spork_demo.settings import Settings, SettingsError
 from spork_demo.spacefile import Spacefile
 from spork_demo.sweep import Sweep, groups
@@ -143,6 +145,17 @@ class LentGpuHost(LocalHost):
         )
         yield from self._borrowed("sweep", (tuple(prompts), tuple(grid), repeats, name), work)
 
+    def calibrate(self, plan: CalibrationPlan, pair: str = "") -> Iterator[CalibrationProgress]:
+        """See `Host.calibrate`. One call; what it has brought when its time is over is kept."""
+        name, engine = self._named(pair)
+        try:
+            settings = on_pair(engine, plan).settings
+        except SettingsError as error:
+            raise RunRefusedError(str(error)) from error
+        prompt = min(self._limits.prompt_tokens, USUAL_CONTEXT)
+        work = self._rates.race(name, self._networks[name], [settings, GREEDY], prompt)
+        yield from self._borrowed("calibrate", (plan, name), plan.prompts * work)
+
     def _named(self, pair: str) -> tuple[str, Engine]:
         if not self._engines:
             raise RunRefusedError(self._status.message)
@@ -171,11 +184,11 @@ class LentGpuHost(LocalHost):
     def _work(self, request: Request) -> Iterator[Any]:
         """What runs in the forked process, and ends in time by itself, at a round boundary."""
         end = time.monotonic() + request.working
-        runs = {"race": super().race, "sweep": super().sweep}
+        runs = {"race": super().race, "sweep": super().sweep, "calibrate": super().calibrate}
         run = spoken(request.language, runs[request.kind])
         try:
             with closing(run(*request.arguments)) as items:
-                seen = items if request.kind == "race" else latest(items)
+                seen = latest(items) if request.kind == "sweep" else items
                 for item in seen:
                     yield item
                     if time.monotonic() > end:

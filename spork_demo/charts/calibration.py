@@ -11,7 +11,7 @@ from spork_demo.calibration import (
     split_scores,
     survival,
 )
-from spork_demo.charts.figure import empty_figure, new_figure, number, patterned
+from spork_demo.charts.figure import clauses, empty_figure, new_figure, number, patterned
 from spork_demo.charts.palette import BLUE, INK, LANES, MUTED
 from spork_demo.language import later, say
 
@@ -179,7 +179,7 @@ def survival_alt(found: Calibration) -> str:
         )
         for slot, (_, after, _, seen) in enumerate(slots, 1)
     ]
-    return say("Survival by place in the block: {told}.", told="; ".join(told))
+    return say("Survival by place in the block: {told}.", told=clauses(told))
 
 
 def head_alt(head: HeadFit) -> str:

@@ -18,8 +18,9 @@ from spork_demo.calibration import (
     CalibrationProgress,
     verdict,
 )
+from spork_demo.charts.figure import paragraph
 from spork_demo.host import RunRefusedError
-from spork_demo.language import say
+from spork_demo.language import known, say
 from spork_demo.settings import KNOBS, Settings, SettingsError
 from spork_demo.spacefile import Limits
 from spork_demo.ui import words
@@ -73,7 +74,7 @@ class CalibrationDesk:
             plan = read_plan(values, self.desk.limits)
             refusal = why_not(self.desk.host.status())
         except (EntryError, SettingsError) as error:
-            refusal = str(error)
+            refusal = known(str(error))
         if refusal:
             yield notice(refusal, "refused"), gr.skip(), *_skipped()
             return
@@ -98,7 +99,7 @@ class CalibrationDesk:
                         drawn = views(shown.found, judge, quantile) if fresh else _skipped()
                         yield progress_view(last), shown, *drawn
         except (RunRefusedError, SettingsError) as error:
-            yield notice(str(error), "refused"), replace(shown, ended=True), *_skipped()
+            yield notice(known(str(error)), "refused"), replace(shown, ended=True), *_skipped()
             return
         except Exception:
             LOG.exception("a calibration failed")
@@ -108,11 +109,10 @@ class CalibrationDesk:
         yield self._ending(last), replace(shown, ended=True), *_skipped()
 
     def _ending(self, last: CalibrationProgress | None) -> str:
-        if last is not None and last.late:
+        if last is not None and last.share < 1:
             text = say(
-                "This page's limit of {seconds} seconds ended the calibration after {done} of "
-                "{prompts} prompts; what it found is kept.",
-                seconds=self.desk.limits.seconds_per_run,
+                "The time for one run was over after {done} of {prompts} prompts; what was found "
+                "is kept.",
                 done=last.prompts_done,
                 prompts=last.prompts,
             )
@@ -251,7 +251,7 @@ def _applied(
         )
     else:
         more = say("Lane {lane} now drafts and judges as measured here.", lane=place + 1)
-    return f"{text} {more}"
+    return paragraph([text, more])
 
 
 def _skipped() -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from spork_demo.calibration import FEW_FORKS, Calibration, CalibrationProgress, Verdict, verdict
 from spork_demo.charts import calibration as charts
-from spork_demo.charts.figure import number
+from spork_demo.charts.figure import number, paragraph
 from spork_demo.charts.reliability import reliability_alt, reliability_chart
 from spork_demo.language import later, say
 from spork_demo.reliability import BINS, Prediction, calibration_error, outcomes
@@ -62,7 +62,7 @@ def judged(found: Calibration, judge: str, quantile: float) -> list[Any]:
         charts.score_chart(found, told),
         charts.score_alt(found, told),
         title=say("Scores of the forks: {judge}", judge=judge_name(judge, found.settings)),
-        caption=" ".join([cost_sentence(told), *_doubts(told)]),
+        caption=paragraph([cost_sentence(told), *_doubts(told)]),
     )
     return [chart, judge_table(found, judge, quantile)]
 
@@ -91,16 +91,17 @@ def cost_sentence(told: Verdict) -> str:
         disagreeing=told.disagreeing,
     )
     if told.wrong is None:
-        return text + " " + say("No position keeps a fork.")
-    return (
-        text
-        + " "
-        + say(
-            "A lane would keep a fork at {kept} of the positions that have any; {wrong} of those "
-            "forks are not what greedy writes.",
-            kept=f"{told.kept:.0%}",
-            wrong=f"{told.wrong:.0%}",
-        )
+        return paragraph([text, say("No position keeps a fork.")])
+    return paragraph(
+        [
+            text,
+            say(
+                "A lane would keep a fork at {kept} of the positions that have any; {wrong} of "
+                "those forks are not what greedy writes.",
+                kept=f"{told.kept:.0%}",
+                wrong=f"{told.wrong:.0%}",
+            ),
+        ]
     )
 
 
