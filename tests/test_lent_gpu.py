@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from spork_demo import lent_gpu
+from spork_demo.calibration import CalibrationPlan
 from spork_demo.cells import cells
 from spork_demo.gpu_seconds import LONGEST, SHORTEST
 from spork_demo.host import RunRefusedError
@@ -244,3 +245,16 @@ def test_a_sweep_that_cannot_run_is_refused_before_a_gpu_is_asked_for(host, lend
 def test_of_states_that_hold_all_before_the_first_and_the_last_are_told():
     assert list(lent_gpu.latest(iter(range(1000)))) == [0, 999]
     assert list(lent_gpu.latest(iter(()))) == []
+
+
+def test_a_calibration_is_one_call_and_brings_what_it_found(host, lender):
+    settings = Settings(
+        "spork", "article", drafter="target", judge="early_layers", fork_shape="forks",
+        fork_width=2, fork_depth=1, verifier_layers=1, max_new_tokens=6,
+    )  # fmt: skip
+    steps = list(host.calibrate(CalibrationPlan(settings, 2)))
+    assert steps[-1].share == 1.0
+    assert steps[-1].found.prompts == 2
+    assert len(steps[-1].found.forks) > 0
+    with pytest.raises(RunRefusedError, match="between 1 and 2"):
+        next(host.calibrate(CalibrationPlan(dataclasses.replace(settings, verifier_layers=3), 2)))

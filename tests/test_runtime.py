@@ -9,16 +9,22 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from spork_demo.calibration import CalibrationPlan
 from spork_demo.cells import cells
 from spork_demo.host import DeferredHost, RunRefusedError
 from spork_demo.runtime import LocalHost, _ready
 from spork_demo.settings import Settings
-from spork_demo.spacefile import read_spacefile
+from spork_demo.spacefile import PairSpec, read_spacefile
 from spork_demo.trace import LaneEvent, Race, Round, advance
+from tests.tiny_checkpoints import saved
 
 SPACEFILE = read_spacefile(Path(__file__).resolve().parent.parent / "Spacefile")
 LANES = (Settings(max_new_tokens=8), Settings(method="spork", max_new_tokens=8))
 LABELS = ("Greedy", "SPORK")
+ARTICLE = Settings(
+    "spork", "article", drafter="target", judge="early_layers", fork_shape="forks",
+    fork_width=2, fork_depth=1, verifier_layers=1, max_new_tokens=6,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -280,3 +286,45 @@ def test_rules_run_on_the_free_device_and_give_it_back(host):
     counts = host.rule_counts((0.5, 0.5), (0.9, 0.1), 50, seed=1)
     assert sum(counts.exact) == sum(counts.article) == 50
     assert not host._device.locked()
+
+
+def tiny_host(folder) -> LocalHost:
+    torch.random.manual_seed(0)
+    pair = PairSpec("tiny", saved(folder / "target"), saved(folder / "draft"), needs="cpu")
+    host = LocalHost(dataclasses.replace(SPACEFILE, pairs=(pair,)))
+    host._load_default()
+    assert host.status().ready
+    return host
+
+
+def test_a_calibration_takes_the_device_and_gives_it_back(tmp_path):
+    host = tiny_host(tmp_path)
+    plan = CalibrationPlan(ARTICLE, 3)
+    steps = list(host.calibrate(plan))
+    found = steps[-1].found
+    assert steps[-1].share == 1.0
+    assert found.pair == "tiny"
+    assert found.judges == ("early_layers", "draft_model", "first_token")
+    assert found.places == found.prompts * 5
+    assert sum(fork.agrees for fork in found.forks) == found.places
+    assert found.provenance.target
+    stopped = host.calibrate(plan)
+    next(stopped)
+    assert host._device.locked()
+    stopped.close()
+    assert not host._device.locked()
+
+
+def test_a_calibration_the_pair_cannot_serve_is_refused(tmp_path):
+    host = tiny_host(tmp_path)
+    for settings, words in (
+        (dataclasses.replace(ARTICLE, verifier_layers=3), "between 1 and 2"),
+        (dataclasses.replace(ARTICLE, drafter="dspark"), "no DSpark drafter"),
+    ):
+        with pytest.raises(RunRefusedError, match=words):
+            next(host.calibrate(CalibrationPlan(settings, 2)))
+        assert not host._device.locked()
+    with pytest.raises(RunRefusedError, match="not one this machine runs"):
+        next(host.calibrate(CalibrationPlan(ARTICLE), pair="other"))
+    with pytest.raises(RunRefusedError, match="not been asked"):
+        next(LocalHost(SPACEFILE).calibrate(CalibrationPlan(ARTICLE)))

@@ -77,6 +77,7 @@ def _parts(limits: Limits) -> CalibrateParts:
                 [(say(text), name) for name, text in JUDGES.items()],
                 value="early_layers",
                 label=say("Judge"),
+                min_width=300,
                 info=say("all of the pair's are measured at once; this one is shown and applied"),
                 elem_id="calibrate-judge",
             )
@@ -84,7 +85,7 @@ def _parts(limits: Limits) -> CalibrateParts:
         quantile = unchecked(
             gr.Slider(
                 0.0, 0.5, QUANTILE, step=0.01, interactive=True,
-                label=say("Share of right forks given up"),
+                label=say("Share of right forks given up"), min_width=300,
                 info=say("the quantile of their scores at which τ stands"),
                 elem_id="calibrate-quantile",
             )
@@ -125,11 +126,8 @@ def _fields(limits: Limits) -> tuple[Any, ...]:
 
 def _views() -> tuple[gr.HTML, ...]:
     """In the order of `calibration_view.views`."""
-    with gr.Row(elem_id="calibrate-scores"):
-        with gr.Column(min_width=320, scale=3, elem_classes=["chart-column"]):
-            scores = plotly_view(None, elem_id="calibrate-score-chart", label="scores")
-        with gr.Column(min_width=320, scale=2):
-            table = gr.HTML("", elem_id="calibrate-judges", label="judges")
+    scores = plotly_view(None, elem_id="calibrate-score-chart", label="scores")
+    table = gr.HTML("", elem_id="calibrate-judges", label="judges")
     with gr.Row(elem_id="calibrate-more"):
         more = []
         for name in ("head", "survival", "reliability"):

@@ -177,7 +177,7 @@ class CalibrationDesk:
 def read_plan(values: Mapping[str, Any], limits: Limits) -> CalibrationPlan:
     """From the widgets to a plan. Raises EntryError or SettingsError with a sentence."""
     judge, drafter = values.get("judge"), values.get("drafter")
-    if judge not in JUDGES or drafter not in DRAFTERS:
+    if judge not in tuple(JUDGES) or drafter not in tuple(DRAFTERS):
         raise EntryError(say("Choose a judge and a drafter from the menus."))
     prompts = _whole(values.get("prompts"), say("prompts"), 1, PROMPT_LIMIT)
     tokens = _whole(values.get("tokens"), say("tokens of each prompt"), 1, limits.new_tokens)

@@ -23,7 +23,7 @@ SHORT_JUDGES = {
     "first_token": later("the first token's probability"),
 }
 DRAFTERS = {
-    "target": later("the target itself, as the article"),
+    "target": later("the target itself, as in the article"),
     "ngram": later("counts of n-grams"),
     "draft_model": later("a draft model"),
     "early_exit": later("early exit at N layers"),
@@ -37,7 +37,7 @@ SHAPES = {
 HEAD = (
     later("judge"),
     later("AUC"),
-    "τ",
+    later("τ"),
     later("agreeing forks that pass"),
     later("other forks that pass"),
     later("positions where a fork is kept"),
@@ -156,9 +156,9 @@ def basis(found: Calibration) -> str:
         depth=1 + settings.fork_depth,
     )
     return say(
-        "From {forks} forks at {places} positions of {prompts} prompts, drafted by {drafter} as "
-        "{shape}, on {pair}. AUC is the chance that a fork that agrees scores above one that does "
-        "not; 0.5 is guessing.",
+        "From {forks} forks at {places} positions of {prompts} prompts, on {pair}. Who drafted "
+        "them: {drafter}; their shape: {shape}. AUC is the chance that a fork that agrees scores "
+        "above one that does not; 0.5 is guessing.",
         forks=len(found.forks),
         places=found.places,
         prompts=found.prompts,
@@ -254,7 +254,7 @@ def progress_view(step: CalibrationProgress) -> str:
                    left=max(1, round(left)))  # fmt: skip
     label = escape(say("calibration"))
     return (
-        f'<div class="host-status host-loading"><progress max="1" value="{step.share:.4f}" '
+        f'<div class="sweep-progress"><progress max="1" value="{step.share:.4f}" '
         f'aria-label="{label}"></progress><span>{escape(text)}</span></div>'
     )
 

@@ -1,0 +1,78 @@
+"""Calibrating as a person does: run, move the quantile, apply, find it on the race tab."""
+
+import re
+
+from playwright.sync_api import expect
+
+DSPARK = ("--dspark", "--gap", "0.02")
+SLOW = ("--dspark", "--gap", "0.08")
+THRESHOLD = re.compile(r"At τ (\d\.\d\d)")
+
+
+def calibrate(page):
+    page.get_by_role("tab", name="Calibrate").click()
+    page.click("#calibrate-run")
+
+
+def threshold(page) -> str:
+    return THRESHOLD.search(page.inner_text("#calibrate-score-chart .pv-caption"))[1]
+
+
+def test_calibrate_move_the_quantile_apply_and_find_it_on_the_race_tab(open_page):
+    page = open_page(*DSPARK)
+    page.click("#lanes button")
+    page.check("#lane2-rules input[value=article]")
+    calibrate(page)
+    expect(page.locator("#calibrate-notice")).to_contain_text("Calibrated")
+    page.wait_for_selector("#calibrate-score-chart .main-svg")
+    first = threshold(page)
+    page.check("#calibrate-judge input[value=first_token]")
+    page.wait_for_function(
+        "document.querySelector('#calibrate-score-chart .pv-title').textContent"
+        ".includes('first token')"
+    )
+    page.fill("#calibrate-quantile input[type=number]", "0.4")
+    page.keyboard.press("Tab")
+    page.wait_for_function(
+        f"!document.querySelector('#calibrate-score-chart .pv-caption').textContent"
+        f".includes('τ {first}') && document.querySelector('#calibrate-score-chart .pv-caption')"
+        ".textContent.includes(', 60% of')"
+    )
+    wanted = threshold(page)
+    assert wanted != first
+    assert f"τ {wanted}" in page.inner_text("#calibrate-score-chart .main-svg")
+    page.click("#calibrate-apply")
+    expect(page.locator("#calibrate-notice")).to_contain_text(f"τ {wanted}")
+    expect(page.locator("#calibrate-notice")).to_contain_text("Lane 2")
+    page.get_by_role("tab", name="Race", exact=True).click()
+    page.click("#knobs button")
+    page.click("#knobs-judging button")
+    expect(page.locator("#knob-accept_threshold input[type=number]")).to_have_value(wanted)
+
+
+def test_stop_keeps_what_was_found_and_the_page_goes_on(open_page):
+    page = open_page(*SLOW)
+    calibrate(page)
+    page.wait_for_function("/prompts? on|of [1-9]/.test("
+                           "document.querySelector('#calibrate-judges').textContent)")  # fmt: skip
+    page.click("#calibrate-stop")
+    expect(page.locator("#calibrate-notice")).to_contain_text("Stopped after")
+    assert threshold(page)
+    page.click("#calibrate-run")
+    expect(page.locator("#calibrate-notice")).to_contain_text("Prompt")
+    page.click("#calibrate-stop")
+    expect(page.locator("#calibrate-notice")).to_contain_text("Stopped")
+
+
+def test_in_chinese_on_a_phone_nothing_runs_off_the_page(open_page):
+    page = open_page(*DSPARK, width=390, height=844, query="zh?__theme=dark")
+    page.evaluate(
+        "[...document.querySelectorAll('[role=tab]')].find("
+        "x => x.textContent.trim() === '校准').click()"
+    )
+    page.click("#calibrate-run")
+    expect(page.locator("#calibrate-notice")).to_contain_text("校准完成")
+    page.locator("#calibrate-reliability-chart").scroll_into_view_if_needed()
+    page.wait_for_selector("#calibrate-reliability-chart .main-svg")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert "τ 为" in page.inner_text("#calibrate-score-chart .pv-caption")
