@@ -4,6 +4,10 @@ import re
 
 from playwright.sync_api import expect
 
+from spork_demo.calibration import verdict
+from spork_demo.settings import Settings
+from tests.sample_calibration import sample_calibration
+
 DSPARK = ("--dspark", "--gap", "0.02")
 SLOW = ("--dspark", "--gap", "0.08")
 THRESHOLD = re.compile(r"At τ (\d\.\d\d)")
@@ -33,14 +37,11 @@ def test_calibrate_move_the_quantile_apply_and_find_it_on_the_race_tab(open_page
     )
     page.fill("#calibrate-quantile input[type=number]", "0.4")
     page.keyboard.press("Tab")
-    page.wait_for_function(
-        f"!document.querySelector('#calibrate-score-chart .pv-caption').textContent"
-        f".includes('τ {first}') && document.querySelector('#calibrate-score-chart .pv-caption')"
-        ".textContent.includes(', 60% of')"
-    )
-    wanted = threshold(page)
+    wanted = f"{verdict(sample_calibration(Settings(), 8), 'first_token', 0.4).threshold:.2f}"
     assert wanted != first
-    assert f"τ {wanted}" in page.inner_text("#calibrate-score-chart .main-svg")
+    caption = page.locator("#calibrate-score-chart .pv-caption")
+    expect(caption).to_contain_text(f"At τ {wanted},")
+    assert f"τ {wanted}" in page.text_content("#calibrate-score-chart .pv-chart")
     page.click("#calibrate-apply")
     expect(page.locator("#calibrate-notice")).to_contain_text(f"τ {wanted}")
     expect(page.locator("#calibrate-notice")).to_contain_text("Lane 2")
