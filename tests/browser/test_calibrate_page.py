@@ -48,7 +48,9 @@ def test_calibrate_move_the_quantile_apply_and_find_it_on_the_race_tab(open_page
     page.get_by_role("tab", name="Race", exact=True).click()
     page.click("#knobs button")
     page.click("#knobs-judging button")
-    expect(page.locator("#knob-accept_threshold input[type=number]")).to_have_value(wanted)
+    expect(page.locator("#knob-accept_threshold input[type=number]")).to_have_value(
+        f"{float(wanted):g}"
+    )
 
 
 def test_stop_keeps_what_was_found_and_the_page_goes_on(open_page):
