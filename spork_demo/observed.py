@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from spork_demo.calibration import CalibrationPlan, CalibrationProgress
 from spork_demo.cells import Cell
 from spork_demo.host import Host, PairInfo, RunRefusedError, Status
 from spork_demo.language import say
@@ -76,6 +77,11 @@ class ObservedHost:
         """See `Host.sweep`."""
         told = {"pair": pair, "cells": len(grid), "prompts": len(prompts)}
         yield from self._watched("sweep", self._host.sweep(prompts, grid, repeats, pair), told)
+
+    def calibrate(self, plan: CalibrationPlan, pair: str = "") -> Iterator[CalibrationProgress]:
+        """See `Host.calibrate`."""
+        told = {"pair": pair, "prompts": plan.prompts}
+        yield from self._watched("calibrate", self._host.calibrate(plan, pair), told)
 
     def stop(self, patience: float) -> bool:
         """Refuse new runs and end those that go on after their round; False where one still goes

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 from prometheus_client import CollectorRegistry
 
+from spork_demo.calibration import CalibrationPlan
 from spork_demo.host import RunRefusedError
 from spork_demo.observed import ObservedHost
 from spork_demo.settings import Settings
@@ -125,3 +126,10 @@ def test_a_sweep_is_counted_too():
     observed = Observed(Sweeping())
     assert list(observed.host.sweep(["one"], ["a cell", "another"])) == ["a cell", "another"]
     assert observed.runs("finished", "sweep") == 1
+
+
+def test_a_calibration_is_counted_too():
+    observed = Observed(FakeHost())
+    plan = CalibrationPlan(Settings("spork", "article", judge="early_layers"), 1)
+    assert list(observed.host.calibrate(plan))[-1].share == 1.0
+    assert observed.runs("finished", "calibrate") == 1
