@@ -44,7 +44,7 @@ def endpoints(host=None, clock=lambda: 0.0):
 
 def test_the_endpoints_are_typed_and_told(client):
     told = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    assert set(told) == {"/race", "/compare", "/decode", "/sweep", "/settings"}
+    assert set(told) == {"/compare", "/decode", "/sweep", "/settings"}
     parameters = {
         name: {p["parameter_name"]: p["type"]["type"] for p in each["parameters"]}
         for name, each in told.items()

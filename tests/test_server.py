@@ -89,7 +89,8 @@ def server():
 
 def test_a_server_told_to_end_lets_the_round_end_and_says_so(server):
     process, address = server
-    job = Client(address, verbose=False).submit(prompt="Hello", api_name="/race")
+    lanes = [{"method": "greedy", "max_new_tokens": 96}]
+    job = Client(address, verbose=False).submit("Hello", lanes, api_name="/compare")
     while len(job.outputs()) < 2:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)

@@ -1,12 +1,12 @@
 """The page as a server: endpoints, input that never met a widget, and a full queue."""
 
+import functools
 import json
 import time
 
 import gradio as gr
 import httpx
 import pytest
-from gradio_client import Client
 
 from spork_demo import language
 from spork_demo.settings import Settings
@@ -14,6 +14,7 @@ from spork_demo.ui import events
 from spork_demo.ui.entry import LANE_FIELDS, LANE_PARTS, SHARED_FIELDS
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.page import build_page, launch_options, queue_options
+from tests.page_client import PageClient, widgets
 from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
 from tests.test_ui_entry import values
 
@@ -39,7 +40,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def client(server):
-    return Client(server[1], verbose=False)
+    return PageClient(server[1], verbose=False)
 
 
 def run_event(page):
@@ -67,7 +68,7 @@ def test_every_endpoint_is_named_and_only_the_race_takes_the_device():
     assert len(set(names)) == len(names)
     assert not [name for name in names if name.startswith("unnamed")]
     public = [e.api_name for e in events if e.api_visibility == "public"]
-    assert public == ["race", *ENDPOINTS]
+    assert public == ENDPOINTS
     waiting = sorted(e.api_name for e in events if e.queue and not e.page)
     own = ["calibrate", "explore_sweep", "lesson_rules", "race"]
     assert waiting == sorted([*own, "compare", "decode", "sweep"])
@@ -114,8 +115,8 @@ def test_examples_fit_the_limits_of_a_small_deployment_and_say_whether_forks_pay
     assert {"pays", "pays less"} <= kinds
 
 
-def test_the_api_runs_a_race_by_name(client):
-    view, said, _ = client.predict("Hello", api_name="/race")
+def test_a_race_streams_its_events_as_lines(client):
+    view, said, _ = client.run(in_order()).result()
     kinds = [json.loads(line)["kind"] for line in view.splitlines()]
     assert kinds[0] == "race"
     assert kinds.count("finished") == 3
@@ -151,8 +152,9 @@ def test_the_api_runs_a_race_by_name(client):
 def test_bad_input_over_http_is_a_sentence_within_two_seconds(server, client, changes):
     host, _ = server
     asked = len(host.asked)
+    data = in_order(**changes)
     begun = time.monotonic()
-    _, said, _ = client.predict(**values(**changes), api_name="/race")
+    _, said, _ = client.run(data).result()
     assert time.monotonic() - begun < 2
     assert "notice-refused" in said
     assert "Traceback" not in said
@@ -189,9 +191,13 @@ def raw_call(url, data):
 
 def in_order(**changes):
     """Widget values in the order the endpoint takes them."""
-    names = run_event(built(FakeHost())).input_parameter_names
     filled = values(**changes)
-    return [filled[name] for name in names]
+    return [filled[name] for name in order()]
+
+
+@functools.cache
+def order():
+    return widgets(built(FakeHost()))
 
 
 def closed_within(host, prompt, seconds):
@@ -205,12 +211,12 @@ def closed_within(host, prompt, seconds):
 
 def test_cancelling_a_run_frees_the_device(server, client):
     host, _ = server
-    job = client.submit(**values(prompt="cancelled", max_new_tokens=128), api_name="/race")
+    job = client.run(in_order(prompt="cancelled", max_new_tokens=128))
     while not job.outputs():
         time.sleep(0.01)
     job.cancel()
     assert closed_within(host, "cancelled", 2)
-    assert "Finished" in client.predict("after the cancel", api_name="/race")[1]
+    assert "Finished" in client.run(in_order(prompt="after the cancel")).result()[1]
 
 
 def test_closing_the_tab_frees_the_device(server):
@@ -229,14 +235,14 @@ def test_nan_and_too_few_fields_do_not_harm_the_server(server, client):
     assert "must be a finite number" in json.dumps(answer)
     answer = raw_call(url, data[:3])
     assert "Traceback" not in json.dumps(answer)
-    assert "Finished" in client.predict("Hello again", api_name="/race")[1]
+    assert "Finished" in client.run(in_order(prompt="Hello again")).result()[1]
 
 
 def test_a_full_queue_says_so_and_light_events_still_answer(server):
     _, url = server
-    clients = [Client(url, verbose=False) for _ in range(3)]
-    full = values(prompt="busy", max_new_tokens=30)
-    jobs = [c.submit(**full, api_name="/race") for c in clients for _ in range(3)]
+    clients = [PageClient(url, verbose=False) for _ in range(3)]
+    full = in_order(prompt="busy", max_new_tokens=30)
+    jobs = [c.run(full) for c in clients for _ in range(3)]
     try:
         time.sleep(0.5)
         assert httpx.get(url, timeout=5).status_code == 200

@@ -138,6 +138,7 @@ def wire_race(
         show_progress="minimal",
         show_progress_on=[tab.notice],
         api_name="race",
+        api_visibility="private",
     )
     tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
     # The browser fires this once a run has ended, also by Stop, and only after the cancel.
