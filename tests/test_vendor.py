@@ -58,9 +58,24 @@ def test_the_library_is_the_one_its_readme_names():
     assert get_plotlyjs_version() in LIBRARY.read_text("utf-8")[:200]
 
 
-def test_everything_the_page_adds_fits():
-    page = build_page(FakeHost(), LIMITS, PRESETS, read_races(ROOT / "assets" / "traces"))
+def test_everything_a_page_adds_fits():
+    built = build_page(FakeHost(), LIMITS, PRESETS, read_races(ROOT / "assets" / "traces"))
     options = launch_options(LIMITS)
-    texts = [json.dumps(page.get_config_file(), default=str), options["head"], options["css"]]
-    texts += [Path(file).read_text("utf-8") for file in options["css_paths"]]
-    assert LIBRARY.stat().st_size + sum(len(text.encode()) for text in texts) < LARGEST_PAGE
+    shared = [options["head"], options["css"]]
+    shared += [Path(file).read_text("utf-8") for file in options["css_paths"]]
+    added = LIBRARY.stat().st_size + sum(len(text.encode()) for text in shared)
+    pages = built.get_config_file()["page"]
+    assert set(pages) == {"", "zh"}
+    for page in pages.values():
+        assert added + _sent(built.get_config_file(), page) < LARGEST_PAGE
+
+
+def _sent(config, page) -> int:
+    """Bytes of what Gradio sends of its configuration with one page."""
+    parts = [
+        part
+        for kind in ("components", "dependencies")
+        for part in config[kind]
+        if part["id"] in page[kind]
+    ]
+    return len(json.dumps([*parts, page["layout"]], default=str).encode())
