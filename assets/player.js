@@ -56,8 +56,8 @@
 
   /* Where the reader is: in the address, so that a link holds it. */
   const place = { race: "", lane: -1, round: -1 };
-  function read() {
-    const hash = new URLSearchParams(location.hash.slice(1));
+  function read(address = location.href) {
+    const hash = new URLSearchParams(new URL(address).hash.slice(1));
     const number = (name) => (/^\d{1,5}$/.test(hash.get(name) || "") ? Number(hash.get(name)) - 1 : -1);
     const race = races.find((one) => one.id === hash.get("race")) || races[0];
     return { race: race.id, lane: number("lane"), round: number("round") };
@@ -80,7 +80,8 @@
       this.tree = chart("tree", (_, event) => this.pick(event.index));
       for (const id of ["chances", "worth", "judge", "inside-cost"]) this[id] = chart(id);
       at("stage").addEventListener("click", () => this.stage());
-      window.addEventListener("hashchange", () => this.go(read()));
+      // What was asked for: by now a race that loaded meanwhile may have written its own place.
+      window.addEventListener("hashchange", (event) => this.go(read(event.newURL)));
       this.menu();
     }
 

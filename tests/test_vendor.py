@@ -78,4 +78,4 @@ def _sent(config, page) -> int:
         for part in config[kind]
         if part["id"] in page[kind]
     ]
-    return len(json.dumps([*parts, page["layout"]], default=str).encode())
+    return len(json.dumps([*parts, page["layout"]], default=str, ensure_ascii=False).encode())

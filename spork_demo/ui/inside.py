@@ -100,8 +100,19 @@ def build_inside(race_state: gr.State) -> InsideParts:
     parts = InsideParts(
         player, at, tree, why, story, *scheduled_by, judge_column, judge, what_if, cost
     )
+    # From the start, not by an event on load: its answer would come after the first click.
+    for part, value in zip(parts.outputs, parts.refresh(race_state.value), strict=True):
+        _begin_with(part, value)
     _connect(parts, race_state)
     return parts
+
+
+def _begin_with(part: gr.blocks.Block, value: Any) -> None:
+    """Give a component what an event would have given it."""
+    changes = value if isinstance(value, dict) else {"value": value}
+    for name, given in changes.items():
+        if name != "__type__":
+            setattr(part, name, given)
 
 
 def _chart(elem_id: str) -> gr.HTML:

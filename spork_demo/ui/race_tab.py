@@ -167,7 +167,13 @@ def wire_race(
             api_name=f"results_after_{name}",
             **LIGHT,
         )
-    page.load(detail, race, details, api_name="details_on_load", **LIGHT)
+    page.load(
+        lambda current: race_file(current, tab.download.GRADIO_CACHE),
+        race,
+        tab.download,
+        api_name="file_on_load",
+        **LIGHT,
+    )
     return result, results
 
 
