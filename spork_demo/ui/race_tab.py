@@ -149,15 +149,14 @@ def wire_race(
     chosen = tab.recordings.input(
         desk.recording, tab.recordings, frame, cancels=[run], api_name="recording", **LIGHT
     )
-    details = [tab.download, *inside.outputs]
 
-    def detail(current: Race | None) -> list[Any]:
-        return [race_file(current, tab.download.GRADIO_CACHE), *inside.refresh(current)]
+    def file(current: Race | None) -> Any:
+        return race_file(current, tab.download.GRADIO_CACHE)
 
     def result(current: Race | None) -> list[Any]:
-        return [*chart_values(current), *detail(current)]
+        return [*chart_values(current), file(current), *inside.refresh(current)]
 
-    results = [*tab.charts, *details]
+    results = [*tab.charts, tab.download, *inside.outputs]
     chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
     for name, event in (("run", ended), ("upload", upload)):
         event.then(
@@ -167,13 +166,7 @@ def wire_race(
             api_name=f"results_after_{name}",
             **LIGHT,
         )
-    page.load(
-        lambda current: race_file(current, tab.download.GRADIO_CACHE),
-        race,
-        tab.download,
-        api_name="file_on_load",
-        **LIGHT,
-    )
+    page.load(file, race, tab.download, api_name="file_on_load", **LIGHT)
     return result, results
 
 
