@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 try:
     import spaces  # before torch: where a GPU is lent for one call at a time, it stands in for CUDA
@@ -44,6 +46,18 @@ def lent_gpu_host(spacefile: Spacefile) -> Host:
     return ServingHost(host, spacefile.served, spacefile.limits.seconds_per_run)
 
 
+def tools(spacefile: Spacefile, address: Callable[[], str]) -> Any:
+    """The endpoints as tools of the Model Context Protocol. address: where the page is."""
+    try:
+        from spork_demo.tools import Tools  # noqa: PLC0415 - an optional package
+    except ImportError:
+        sys.exit(
+            "mcp in the Spacefile is true and the package is missing: "
+            "pip install -r spork_demo/deploy/requirements-mcp.txt"
+        )
+    return Tools(address, spacefile.limits, tuple(server.name for server in spacefile.served))
+
+
 def main() -> None:
     """Serve the page until stopped."""
     log_json_lines()
@@ -64,7 +78,11 @@ def main() -> None:
     page = build_page(host, spacefile.limits, (*spacefile.presets, *servers), recorded)
     page.queue(**queue_options(spacefile.limits))
     options = launch_options(spacefile.limits)
-    serve(page, host, options | {"app_kwargs": {"routes": routes(host, registry)}})
+    app = {"routes": routes(host, registry)}
+    if spacefile.mcp:
+        protocol = tools(spacefile, lambda: page.local_url)
+        app = {"routes": [*app["routes"], protocol.route], "lifespan": protocol.lifespan}
+    serve(page, host, options | {"app_kwargs": app})
 
 
 if __name__ == "__main__":

@@ -115,13 +115,17 @@ class Preset:
 
 @dataclass(frozen=True, slots=True)
 class Spacefile:
-    """The whole file. There is at least one pair; the first is the default."""
+    """The whole file. There is at least one pair; the first is the default.
+
+    mcp: whether programs find the endpoints as tools too.
+    """
 
     hardware: Hardware
     limits: Limits
     pairs: tuple[PairSpec, ...]
     presets: tuple[Preset, ...]
     served: tuple[Server, ...] = ()
+    mcp: bool = False
 
 
 def read_spacefile(path: Path) -> Spacefile:
@@ -152,6 +156,7 @@ def parse_spacefile(text: str) -> Spacefile:
         served=tuple(read_server(table) for table in top.tables("served"))
         if "served" in top
         else (),
+        mcp=top.flag("mcp") if "mcp" in top else False,
     )
     for table in (hardware, limits, top):
         table.refuse_leftovers()
@@ -260,6 +265,12 @@ class _Table:
         if wrong_kind or not math.isfinite(value) or not low <= value <= high:
             raise self.refuse(key, f"must be a number between {low:g} and {high:g}")
         return float(value)
+
+    def flag(self, key: str) -> bool:
+        value = self._take(key)
+        if not isinstance(value, bool):
+            raise self.refuse(key, "must be true or false")
+        return value
 
     def table(self, key: str) -> "_Table":
         value = self._take(key)

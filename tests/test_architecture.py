@@ -95,7 +95,7 @@ def test_each_area_reaches_only_what_it_may(path):
         assert not reached & (TORCH | DRAWING | {"numpy"})
     if area(path) == "served":
         assert not reached & (TORCH | DRAWING)
-    if area(path) in ("charts", "ui"):
+    if area(path) in ("charts", "ui", "tools"):
         assert not reached & TORCH
         assert not {n for n in reached if n.startswith("spork_demo.") and n.split(".")[1]
                     in RUNS_A_MODEL}  # fmt: skip

@@ -63,6 +63,12 @@ def refusal(old: str, new: str) -> str:
     return sentence
 
 
+def test_tools_are_offered_only_where_the_file_says_so():
+    assert not parse_spacefile(SMALL).mcp
+    assert parse_spacefile(SMALL.replace("spork_demo = 1", "spork_demo = 1\nmcp = true")).mcp
+    assert "mcp in the Spacefile" in refusal("spork_demo = 1", 'spork_demo = 1\nmcp = "yes"')
+
+
 def test_every_part_of_a_small_file_is_read():
     spacefile = parse_spacefile(SMALL)
     assert spacefile.hardware == Hardware("t4-small", "3.12", "6.31.0")

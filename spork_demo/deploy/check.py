@@ -15,6 +15,7 @@ from spork_demo.models.embedded import SMOLLM2
 from spork_demo.spacefile import PairSpec, Spacefile
 
 ZERO_GPU = Path(__file__).parent / "requirements-zero-gpu.txt"
+MCP = Path(__file__).parent / "requirements-mcp.txt"
 ONLY_THERE = ("torch", "spaces")
 """Packages in which the two sets of requirements differ."""
 
@@ -46,6 +47,8 @@ def check(root: Path, spacefile: Spacefile, profile: str) -> Report:
     readme, base = (_text(root / name, report) for name in ("README.md", "requirements.txt"))
     pins = _requirements(base, "requirements.txt", report)
     _installed(pins, report)
+    if spacefile.mcp:
+        _installed(_requirements(_text(MCP, report), MCP.name, report), report)
     try:
         _front(front_matter.read(readme), spacefile, pins, report)
     except ValueError as error:

@@ -8,7 +8,7 @@ from huggingface_hub import HfApi, get_token
 from huggingface_hub.errors import HfHubHTTPError
 
 from spork_demo.deploy import front_matter
-from spork_demo.deploy.check import ZERO_GPU
+from spork_demo.deploy.check import MCP, ZERO_GPU
 from spork_demo.deploy.hardware import Machine
 from spork_demo.spacefile import Spacefile
 
@@ -31,9 +31,10 @@ def stage(root: Path, folder: Path, spacefile: Spacefile, machine: Machine, prof
     readme = (root / "README.md").read_text(encoding="utf-8")
     readme = front_matter.for_machine(readme, spacefile, machine)
     (folder / "README.md").write_text(readme, encoding="utf-8")
-    shutil.copyfile(
-        ZERO_GPU if machine.lent else root / "requirements.txt", folder / "requirements.txt"
-    )
+    wanted = [ZERO_GPU if machine.lent else root / "requirements.txt"]
+    wanted += [MCP] if spacefile.mcp else []
+    texts = [path.read_text(encoding="utf-8") for path in wanted]
+    (folder / "requirements.txt").write_text("".join(texts), encoding="utf-8")
     manifest = (root / "Spacefile").read_text(encoding="utf-8")
     manifest = re.sub(r'(?m)^profile = "[^"]*"', f'profile = "{profile}"', manifest, count=1)
     (folder / "Spacefile").write_text(manifest, encoding="utf-8")
