@@ -9,7 +9,7 @@ import functools
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,9 @@ def speaking(language: str) -> Iterator[None]:
 
 
 def spoken(language: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, a plain one or a generator, always speaking `language`; its signature is kept."""
+    """`function`, plain or a generator of either kind, always speaking `language`; its signature
+    is kept.
+    """
 
     @functools.wraps(function)
     def once(*args: Any, **options: Any) -> Any:
@@ -106,6 +108,19 @@ def spoken(language: str, function: Callable[..., Any]) -> Callable[..., Any]:
                         return
                 yield step
 
+    @functools.wraps(function)
+    async def awaited(*args: Any, **options: Any) -> AsyncIterator[Any]:
+        async with contextlib.aclosing(function(*args, **options)) as steps:
+            while True:
+                with speaking(language):
+                    try:
+                        step = await anext(steps)
+                    except StopAsyncIteration:
+                        return
+                yield step
+
+    if inspect.isasyncgenfunction(function):
+        return awaited
     return stepwise if inspect.isgeneratorfunction(function) else once
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spork_demo.cells import CELL_LIMIT
+from spork_demo.line import KINDS
 from spork_demo.served.server import Server, read_server
 from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES
 
@@ -78,12 +79,21 @@ class Limits:
     fork_nodes: int
     lanes: int
     seconds_per_run: int
-    queue: int
+    queue_races: int
+    queue_sweeps: int
+    queue_calibrations: int
+    queue_lessons: int
+    queue_calls: int
     upload_mb: int
     visitors: int
     sweep_cells: int
     sweep_prompts: int
     sweep_seconds: int
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """How many runs of each kind of `line.KINDS` may wait."""
+        return {kind: getattr(self, f"queue_{kind}") for kind in KINDS}
 
 
 LIMIT_RANGES = {
@@ -93,7 +103,7 @@ LIMIT_RANGES = {
     "fork_nodes": (1, 128),
     "lanes": (1, 8),
     "seconds_per_run": (1, 3600),
-    "queue": (1, 1000),
+    **{f"queue_{kind}": (1, 1000) for kind in KINDS},
     "upload_mb": (1, 100),
     "visitors": (1, 10_000),
     "sweep_cells": (1, CELL_LIMIT),

@@ -32,7 +32,11 @@ new_tokens = 20
 fork_nodes = 8
 lanes = 2
 seconds_per_run = 10
-queue = 3
+queue_races = 3
+queue_sweeps = 1
+queue_calibrations = 1
+queue_lessons = 2
+queue_calls = 4
 upload_mb = 1
 visitors = 5
 sweep_cells = 9
@@ -74,6 +78,7 @@ def test_every_part_of_a_small_file_is_read():
     assert spacefile.hardware == Hardware("t4-small", "3.12", "6.31.0")
     assert spacefile.limits.prompt_characters == 100
     assert spacefile.limits.visitors == 5
+    assert spacefile.limits.queues == dict(races=3, sweeps=1, calibrations=1, lessons=2, calls=4)
     assert spacefile.pairs == (
         PairSpec(
             name="mine",
@@ -176,10 +181,10 @@ def test_missing_keys_are_named(old, where):
     [
         ("spork_demo = 1", "spork_demo = 2", "spork_demo"),
         ("spork_demo = 1", "spork_demo = true", "spork_demo"),
-        ("queue = 3", "queue = 0", "limits.queue"),
-        ("queue = 3", "queue = 1.5", "limits.queue"),
-        ("queue = 3", 'queue = "3"', "limits.queue"),
-        ("queue = 3", "queue = true", "limits.queue"),
+        ("queue_races = 3", "queue_races = 0", "limits.queue_races"),
+        ("queue_races = 3", "queue_races = 1.5", "limits.queue_races"),
+        ("queue_races = 3", 'queue_races = "3"', "limits.queue_races"),
+        ("queue_races = 3", "queue_races = true", "limits.queue_races"),
         ("fork_nodes = 8", "fork_nodes = 87380", "limits.fork_nodes"),
         ("memory_gb = 3", "memory_gb = nan", "pairs[0].memory_gb"),
         ("memory_gb = 3", "memory_gb = -1", "pairs[0].memory_gb"),

@@ -72,7 +72,7 @@ def test_every_endpoint_is_named_and_only_the_race_takes_the_device():
     waiting = sorted(e.api_name for e in events if e.queue and not e.page)
     own = ["calibrate", "explore_sweep", "lesson_rules", "race"]
     assert waiting == sorted([*own, "compare", "decode", "sweep"])
-    assert {e.concurrency_id for e in events if e.queue} == {"device"}
+    assert {e.concurrency_limit for e in events if e.queue} == {None}, "they wait in the line"
 
 
 def test_every_handler_of_a_page_speaks_its_language(monkeypatch):
@@ -100,7 +100,8 @@ def test_launch_keeps_the_page_private_and_light():
     assert options["max_file_size"] == "2mb"
     assert "sporkRace" in options["head"]
     assert options["head"].count("<script") == options["head"].count("</script>")
-    assert queue_options(LIMITS)["max_size"] == LIMITS.queue
+    assert queue_options(LIMITS)["max_size"] > sum(LIMITS.queues.values())
+    assert queue_options(LIMITS)["api_open"] is False, "whatever needs the device goes by the queue"
 
 
 def test_the_page_builds_without_recordings_and_without_a_model():
@@ -246,10 +247,11 @@ def test_a_full_queue_says_so_and_light_events_still_answer(server):
     try:
         time.sleep(0.5)
         assert httpx.get(url, timeout=5).status_code == 200
-        errors = [str(job.exception(timeout=60) or "") for job in jobs]
+        said = [job.result(timeout=60)[1] for job in jobs]
     finally:
         for job in jobs:
             job.cancel()
-    refused = [error for error in errors if error]
-    assert refused
-    assert all("Queue is full" in error for error in refused)
+    refused = [text for text in said if "notice-refused" in text]
+    assert len(refused) == len(jobs) - 1 - LIMITS.queue_races
+    assert all(f"no more than {LIMITS.queue_races} of this kind" in text for text in refused)
+    assert all("Finished" in text for text in said if text not in refused)

@@ -30,10 +30,11 @@ from spork_demo.ui.entry import (
     no_giant,
     within_limits,
 )
-from spork_demo.ui.events import DEVICE
+from spork_demo.ui.events import RUNS
 from spork_demo.ui.handlers import Desk, halted, unfinished
 from spork_demo.ui.notices import why_not
 from spork_demo.ui.sweep_entry import GREEDY_SWEPT, REPEATS
+from spork_demo.ui.turns import in_answers, succeeds, taking_turns
 
 LOG = logging.getLogger(__name__)
 
@@ -131,13 +132,24 @@ class Endpoints:
             LOG.exception("an endpoint failed")
             raise gr.Error(say(words.RUN_FAILED), print_exception=False) from None
 
-    def _compared(self, prompt: Any, lanes: Any, pair: Any) -> Iterator[Answer]:
+    def plan_compare(
+        self, prompt: Any, lanes: Any, pair: Any = ""
+    ) -> tuple[str, list[Settings], list[str]]:
+        """Prompt, settings and labels of a race, all checked."""
         text = checked_prompt(prompt, self._limits)
         if not isinstance(lanes, list) or not 1 <= len(lanes) <= most_lanes(self._limits):
             raise EntryError(say(LANES, limit=most_lanes(self._limits)))
         settings = [self._checked(lane) for lane in lanes]
         labels = [lane_label(place, lane, {}) for place, lane in enumerate(settings, 1)]
         self._ready(pair)
+        return text, settings, labels
+
+    def plan_decode(self, prompt: Any, settings: Any, pair: Any = "") -> Any:
+        """The same for one lane."""
+        return self.plan_compare(prompt, [settings], pair)
+
+    def _compared(self, prompt: Any, lanes: Any, pair: Any) -> Iterator[Answer]:
+        text, settings, labels = self.plan_compare(prompt, lanes, pair)
         race, told, shown = None, "", self._desk.clock()
         begun = shown
         with closing(self._host.race(text, settings, labels, pair)) as news:
@@ -161,9 +173,10 @@ class Endpoints:
             race, _ = halted(race, "stopped")
         yield {"done": True, "message": told, "lanes": [_result(race, lane) for lane in race.lanes]}
 
-    def _swept(
-        self, prompts: Any, settings: Any, axes: Any, repeats: Any, pair: Any
-    ) -> Iterator[Answer]:
+    def plan_sweep(
+        self, prompts: Any, settings: Any, axes: Any, repeats: Any = 1, pair: Any = ""
+    ) -> tuple[list[str], tuple[Cell, ...], tuple[str, ...]]:
+        """Prompts and cells of a sweep, and why cells are left out, all checked."""
         if not isinstance(prompts, list) or not 1 <= len(prompts) <= self._limits.sweep_prompts:
             raise EntryError(say(SWEEP_PROMPTS, limit=self._limits.sweep_prompts))
         texts = [checked_prompt(prompt, self._limits) for prompt in prompts]
@@ -171,6 +184,12 @@ class Endpoints:
         if isinstance(repeats, bool) or repeats not in REPEATS:
             raise EntryError(say(SWEEP_REPEATS, limit=max(REPEATS)))
         self._ready(pair)
+        return texts, grid, left_out
+
+    def _swept(
+        self, prompts: Any, settings: Any, axes: Any, repeats: Any, pair: Any
+    ) -> Iterator[Answer]:
+        texts, grid, left_out = self.plan_sweep(prompts, settings, axes, repeats, pair)
         state, told = None, ""
         begun = shown = self._desk.clock()
         with closing(self._host.sweep(texts, grid, int(repeats), pair)) as states:
@@ -227,8 +246,10 @@ class Endpoints:
 def build_api(desk: Desk) -> None:
     """Register the endpoints on the page that is being built."""
     endpoints = Endpoints(desk)
-    for name in ("compare", "decode", "sweep"):
-        gr.api(getattr(endpoints, name), api_name=name, concurrency_id=DEVICE, concurrency_limit=1)
+    for name, nothing in (("compare", "lanes"), ("decode", "lanes"), ("sweep", "cells")):
+        runs, plan = getattr(endpoints, name), getattr(endpoints, f"plan_{name}")
+        runs = taking_turns(desk.line, "calls", runs, in_answers(nothing), succeeds(plan))
+        gr.api(runs, api_name=name, **RUNS)
     gr.api(endpoints.settings, api_name="settings", queue=False)
 
 

@@ -10,12 +10,13 @@ from spork_demo.language import later, say
 from spork_demo.settings import KNOBS
 from spork_demo.spacefile import Limits
 from spork_demo.ui.calibrate_handlers import APPLIED, OWN_TOKENS, SHARED, CalibrationDesk, Shown
-from spork_demo.ui.calibration_view import DRAFTERS, JUDGES
-from spork_demo.ui.events import DEVICE, LIGHT
+from spork_demo.ui.calibration_view import DRAFTERS, JUDGES, VIEWS
+from spork_demo.ui.events import LIGHT, RUNS
 from spork_demo.ui.lane_picker import unchecked
 from spork_demo.ui.notices import notice
 from spork_demo.ui.plotly_view import plotly_view
 from spork_demo.ui.site import Site
+from spork_demo.ui.turns import in_notice, taking_turns
 
 TITLE = later("Calibrate")
 PROMPTS = 8
@@ -142,17 +143,24 @@ def _wire(site: Site, parts: CalibrateParts) -> None:
     shown = gr.State(Shown())
     shared = {name: controls.shared[name] for name in SHARED}
     run = parts.run.click(
-        handlers.run,
+        taking_turns(
+            site.desk.line, "calibrations", handlers.run, in_notice(2 + VIEWS, 0), handlers.runs
+        ),
         inputs_kwargs=parts.inputs() | {"pair": controls.pair} | shared,
         outputs=[parts.notice, shown, *parts.views],
-        concurrency_id=DEVICE,
-        concurrency_limit=1,
+        **RUNS,
         show_progress="hidden",
         api_visibility="private",
         api_name="calibrate",
     )
     parts.stop.click(None, cancels=[run], api_name="stop_calibration", **LIGHT)
-    run.then(handlers.settle, shown, [parts.notice, shown], api_name="settle_calibration", **LIGHT)
+    run.then(
+        handlers.settle,
+        [shown, parts.notice],
+        [parts.notice, shown],
+        api_name="settle_calibration",
+        **LIGHT,
+    )
     gr.on(
         [parts.judge.input, parts.quantile.input],
         handlers.look,

@@ -36,6 +36,7 @@ from spork_demo.ui.calibration_view import (
 from spork_demo.ui.entry import EntryError
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.turns import left_line
 
 LOG = logging.getLogger(__name__)
 
@@ -70,17 +71,26 @@ class CalibrationDesk:
 
     def run(self, **values: Any) -> Iterator[tuple[Any, ...]]:
         """Notice, what is shown, and the views, as they grow. Closing it stops the run."""
-        try:
-            plan = read_plan(values, self.desk.limits)
-            refusal = why_not(self.desk.host.status())
-        except (EntryError, SettingsError) as error:
-            refusal = known(str(error))
-        if refusal:
+        plan, refusal = self._read(values)
+        if plan is None:
             yield notice(refusal, "refused"), gr.skip(), *_skipped()
             return
         judge, quantile = values.get("judge"), read_quantile(values.get("quantile"))
         yield notice(say("Calibrating…")), Shown(), *views(None, "", quantile)
         yield from self._steps(plan, values.get("pair") or "", judge, quantile)
+
+    def runs(self, **values: Any) -> bool:
+        """Whether `run` of the same values would need the device."""
+        return self._read(values)[0] is not None
+
+    def _read(self, values: Mapping[str, Any]) -> tuple[CalibrationPlan | None, str]:
+        """The calibration that is asked for, or why it cannot be."""
+        try:
+            plan = read_plan(values, self.desk.limits)
+        except (EntryError, SettingsError) as error:
+            return None, known(str(error))
+        refusal = why_not(self.desk.host.status())
+        return (None, refusal) if refusal else (plan, "")
 
     def _steps(
         self, plan: CalibrationPlan, pair: Any, judge: Any, quantile: float
@@ -122,8 +132,13 @@ class CalibrationDesk:
             "done",
         )
 
-    def settle(self, shown: Shown | None) -> tuple[Any, ...]:
-        """After a run has ended in any way: where Stop cut it off, say what is kept."""
+    def settle(self, shown: Shown | None, said: Any = None) -> tuple[Any, ...]:
+        """After a run has ended in any way: where Stop cut it off, say what is kept.
+
+        said: the notice on the page.
+        """
+        if left := left_line(said):
+            return left, gr.skip()
         if shown is None or shown.ended:
             return gr.skip(), gr.skip()
         text = say("Stopped before anything was found.")

@@ -1,4 +1,4 @@
-"""What the page's events have in common: who waits for the device, and the language they speak."""
+"""What the page's events have in common: who takes turns, and the language they speak."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import gradio as gr
 
 from spork_demo.language import ENGLISH, current, spoken
 
-DEVICE = "device"
-"""One concurrency id for whatever runs a model, so that runs take turns."""
+RUNS: dict[str, Any] = {"concurrency_limit": None}
+"""Events that run a model. Their handlers take turns (`ui.turns`); the queue lets all in."""
 
 LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 """Events that never wait for the device."""

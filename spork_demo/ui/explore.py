@@ -7,7 +7,7 @@ import gradio as gr
 from spork_demo.cells import best_exact
 from spork_demo.language import later, say
 from spork_demo.ui.entry import SHARED_FIELDS
-from spork_demo.ui.events import DEVICE, LIGHT
+from spork_demo.ui.events import LIGHT, RUNS
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.explore_handlers import Explored, Explorer
 from spork_demo.ui.explore_parts import ExploreParts, build_parts, prompts_text
@@ -17,6 +17,7 @@ from spork_demo.ui.lane_picker import serving
 from spork_demo.ui.notices import notice
 from spork_demo.ui.site import Site
 from spork_demo.ui.sweep_loading import lane_values, loaded_sentence, prompt_value, shared_values
+from spork_demo.ui.turns import in_notice, taking_turns
 
 TITLE = later("Explore")
 LOADED_LANE = 1
@@ -91,24 +92,25 @@ def _wire_prompts(site: Site, parts: ExploreParts) -> None:
 def _wire_sweep(site: Site, parts: ExploreParts, explorer: Explorer) -> None:
     controls = site.race_tab.controls
     run = parts.run.click(
-        explorer.sweep,
+        taking_turns(
+            site.desk.line, "sweeps", explorer.sweep, in_notice(len(parts.frame), -1), explorer.runs
+        ),
         outputs=parts.frame,
         inputs_kwargs={**controls.shared, "pair": controls.pair, **parts.inputs},
-        concurrency_id=DEVICE,
-        concurrency_limit=1,
+        **RUNS,
         show_progress="hidden",
         api_visibility="private",
         api_name="explore_sweep",
     )
     parts.stop.click(None, cancels=[run], api_name="stop_sweep", **LIGHT)
 
-    def settled(explored: Explored | None, measure: Any) -> list[Any]:
-        return explorer.settle(explored, measure, parts.csv.GRADIO_CACHE)
+    def settled(explored: Explored | None, measure: Any, said: Any) -> list[Any]:
+        return explorer.settle(explored, measure, parts.csv.GRADIO_CACHE, said)
 
     # The browser fires this once a sweep has ended, also by Stop, and only after the cancel.
     run.then(
         settled,
-        [parts.explored, parts.measure],
+        [parts.explored, parts.measure, parts.notice],
         [*parts.frame, *parts.files],
         api_name="settle_sweep",
         **LIGHT,

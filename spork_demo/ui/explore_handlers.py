@@ -5,7 +5,7 @@ An `Explorer` holds only what all visitors share; a visitor's sweep lives in gr.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from spork_demo.ui.sweep_results import (
     progress,
     result_values,
 )
+from spork_demo.ui.turns import left_line
 
 LOG = logging.getLogger(__name__)
 
@@ -93,15 +94,24 @@ class Explorer:
 
     def sweep(self, **values: Any) -> Iterator[Frame]:
         """Run a sweep and stream it. Closing the generator stops it at the next round."""
-        try:
-            entry = read_sweep(values, self.limits, self.presets)
-            refusal = why_not(self.host.status()) or self._unknown_pair(entry)
-        except (EntryError, SettingsError) as error:
-            refusal = str(error)
-        if refusal:
+        entry, refusal = self._read(values)
+        if entry is None:
             yield UNCHANGED._replace(notice=notice(refusal, "refused"))
             return
         yield from self._run(entry, measure_of(values.get("measure")))
+
+    def runs(self, **values: Any) -> bool:
+        """Whether `sweep` of the same values would need the device."""
+        return self._read(values)[0] is not None
+
+    def _read(self, values: Mapping[str, Any]) -> tuple[SweepEntry | None, str]:
+        """The sweep that is asked for, or why it cannot be."""
+        try:
+            entry = read_sweep(values, self.limits, self.presets)
+        except (EntryError, SettingsError) as error:
+            return None, str(error)
+        refusal = why_not(self.host.status()) or self._unknown_pair(entry)
+        return (None, refusal) if refusal else (entry, "")
 
     def _unknown_pair(self, entry: SweepEntry) -> str:
         known = {pair.name for pair in self.host.pairs()}
@@ -129,8 +139,15 @@ class Explorer:
             reel.cut(say(BROKE))
         yield reel.last()
 
-    def settle(self, explored: Explored | None, measure: Any, folder: str | Path) -> list[Any]:
-        """After a sweep has ended in any way: its files; where Stop cut it off, its last frame."""
+    def settle(
+        self, explored: Explored | None, measure: Any, folder: str | Path, said: Any = None
+    ) -> list[Any]:
+        """After a sweep has ended in any way: its files; where Stop cut it off, its last frame.
+
+        said: the notice on the page.
+        """
+        if left := left_line(said):
+            return [*UNCHANGED._replace(notice=left), *[gr.skip()] * FILES]
         if explored is None:
             return [*UNCHANGED, *[gr.skip()] * FILES]
         files = file_values(explored.sweep, explored.entry.prompts, folder)

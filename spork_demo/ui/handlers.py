@@ -5,9 +5,9 @@ A `Desk` holds only what all visitors share and never changes; a visitor's race 
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import gradio as gr
 from spork_demo import trace_file
 from spork_demo.host import Host, RunRefusedError
 from spork_demo.language import known, say
+from spork_demo.line import Line
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Finished, LaneEvent, Race, StopReason, advance
@@ -25,6 +26,7 @@ from spork_demo.ui.entry import Entry, EntryError, read_entry
 from spork_demo.ui.notices import notice, why_not
 from spork_demo.ui.reliability_view import race_reliability
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
+from spork_demo.ui.turns import left_line
 
 LOG = logging.getLogger(__name__)
 
@@ -56,21 +58,31 @@ class Desk:
     presets: Sequence[Preset]
     recorded: Sequence[Race]
     clock: Callable[[], float] = time.monotonic
+    line: Line = field(default_factory=Line)
 
     def race(self, **values: Any) -> Iterator[Frame]:
         """Run all lanes on one prompt and stream them. Closing the generator stops the run.
 
         Yields the race view (one JSON event a line), the race so far, and a sentence.
         """
-        try:
-            entry = read_entry(values, self.limits, self.presets)
-            refusal = why_not(self.host.status()) or self._unknown_pair(entry)
-        except (EntryError, SettingsError) as error:
-            refusal = str(error)
-        if refusal:
+        entry, refusal = self._read(values)
+        if entry is None:
             yield gr.skip(), gr.skip(), notice(refusal, "refused")
             return
         yield from self._run(entry)
+
+    def runs(self, **values: Any) -> bool:
+        """Whether `race` of the same values would need the device."""
+        return self._read(values)[0] is not None
+
+    def _read(self, values: Mapping[str, Any]) -> tuple[Entry | None, str]:
+        """The run that is asked for, or why it cannot be."""
+        try:
+            entry = read_entry(values, self.limits, self.presets)
+        except (EntryError, SettingsError) as error:
+            return None, str(error)
+        refusal = why_not(self.host.status()) or self._unknown_pair(entry)
+        return (None, refusal) if refusal else (entry, "")
 
     def live(self, **values: Any) -> Iterator[tuple[Any, ...]]:
         """`race` with the reliability diagram so far beside each frame.
@@ -111,14 +123,16 @@ class Desk:
             film.cut("failed", say(words.RUN_FAILED))
         yield film.last()
 
-    def settle(self, race: Race | None, picked: Any = NO_RECORDING) -> Frame:
+    def settle(self, race: Race | None, picked: Any = NO_RECORDING, said: Any = None) -> Frame:
         """After a run has ended in any way: where Stop cut it off, close its open lanes.
 
         picked: the recording whose choice ended the run; a last frame of the run may have come
-        after it, so it is shown once more.
+        after it, so it is shown once more. said: the notice on the page.
         """
         if picked != NO_RECORDING:
             return self.recording(picked)
+        if left := left_line(said):
+            return gr.skip(), gr.skip(), left
         if race is None or race.recorded or not unfinished(race):
             return gr.skip(), gr.skip(), gr.skip()
         race, _ = halted(race, "stopped")

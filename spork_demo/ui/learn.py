@@ -18,6 +18,7 @@ from spork_demo.charts.scheduling import (
 from spork_demo.language import later, say
 from spork_demo.lesson import examples
 from spork_demo.lesson.examples import Place
+from spork_demo.line import Line
 from spork_demo.trace import Race, Round
 from spork_demo.ui import learn_live, words
 from spork_demo.ui.events import LIGHT
@@ -53,7 +54,7 @@ def build_learn(site: Site) -> None:
         _confidence(site)
         gain = _pays(numbers)
         _article(site)
-        _bias(numbers)
+        _bias(numbers, site.desk.line)
         _hindsight()
         _reference(site)
         _navigation(contents=False)
@@ -211,9 +212,9 @@ def _article(site: Site) -> None:
             learn_live.sentence(text)
 
 
-def _bias(numbers: Numbers) -> None:
+def _bias(numbers: Numbers, line: Line) -> None:
     with _step("bias") as beside:
-        learn_live.build_bias(numbers, beside)
+        learn_live.build_bias(numbers, beside, line)
 
 
 def _hindsight() -> None:

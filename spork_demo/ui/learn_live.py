@@ -8,7 +8,8 @@ import gradio as gr
 from spork_demo.language import later, say
 from spork_demo.lesson.break_even import speedups
 from spork_demo.lesson.costs import Curve
-from spork_demo.ui.events import DEVICE, LIGHT
+from spork_demo.line import Line
+from spork_demo.ui.events import LIGHT, RUNS
 from spork_demo.ui.learn_odds import bias_values, hindsight_values, run_rules
 from spork_demo.ui.learn_values import (
     Numbers,
@@ -22,12 +23,17 @@ from spork_demo.ui.learn_values import (
 from spork_demo.ui.learn_words import DRAFTER_CHOICES, PRESETS
 from spork_demo.ui.plotly_view import plotly_view
 from spork_demo.ui.site import Site
+from spork_demo.ui.turns import Told, busy_sentence, taking_turns, waiting_sentence
 
 LAST: dict[str, Any] = {"trigger_mode": "always_last", **LIGHT}
 """A slider that is dragged: only its last place needs an answer."""
 
 ACCEPTANCE, DRAFTS = 0.7, 4
 LOOK_AGAIN_SECONDS = 2.0
+IN_SENTENCE = Told(
+    lambda ahead: (gr.skip(), told(waiting_sentence(ahead)), gr.skip()),
+    lambda full: (gr.skip(), told(busy_sentence(full)), gr.skip()),
+)
 RUN_RULES = later("Run both rules 4000 times")
 
 
@@ -165,7 +171,7 @@ def keep_current(site: Site, numbers: Numbers, costs: CostParts, gain: GainParts
     site.page.load(look, gain.inputs, outputs, api_name="lesson_costs_on_load", **LIGHT)
 
 
-def build_bias(numbers: Numbers, beside: gr.Column) -> None:
+def build_bias(numbers: Numbers, beside: gr.Column, line: Line) -> None:
     """Step 7: p and q by preset and likeness, both rules in closed form and run."""
     first = next(iter(PRESETS))
     with beside:
@@ -188,7 +194,8 @@ def build_bias(numbers: Numbers, beside: gr.Column) -> None:
             yield chart, text, begin + 1000
 
     running = run.click(
-        runs, [preset, likeness, seed], [*outputs, seed], concurrency_id=DEVICE,
+        taking_turns(line, "lessons", runs, IN_SENTENCE), [preset, likeness, seed],
+        [*outputs, seed], **RUNS,
         show_progress="hidden", api_visibility="private", api_name="lesson_rules",
     )  # fmt: skip
     for each in (preset, likeness):

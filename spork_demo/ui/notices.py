@@ -10,7 +10,7 @@ MEGABYTE = 1_000_000
 
 
 def notice(text: str, kind: str = "info") -> str:
-    """One sentence for the visitor. kind: info, refused, done."""
+    """One sentence for the visitor. kind: info, waiting, refused, done."""
     return f'<p class="notice notice-{kind}" role="status">{escape(text)}</p>' if text else ""
 
 

@@ -13,6 +13,7 @@ from spork_demo import language
 from spork_demo.charts import palette
 from spork_demo.host import Host
 from spork_demo.language import LANGUAGES, later, say, speaking
+from spork_demo.line import Line
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
 from spork_demo.ui import calibrate, explore, plotly_view, round_text, words
@@ -34,6 +35,8 @@ from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_s
 
 CACHE_SWEEP_SECONDS = 3600
 CACHE_AGE_SECONDS = 6 * 3600
+THREADS = 40
+"""Threads for light events."""
 
 
 TABS: tuple[tuple[str, str, Callable[[Site], None]], ...] = (
@@ -45,10 +48,17 @@ TABS: tuple[tuple[str, str, Callable[[Site], None]], ...] = (
 
 
 def build_page(
-    host: Host, limits: Limits, presets: Sequence[Preset], recorded: Sequence[Race]
+    host: Host,
+    limits: Limits,
+    presets: Sequence[Preset],
+    recorded: Sequence[Race],
+    line: Line | None = None,
 ) -> gr.Blocks:
-    """The whole page. It opens on `recorded[0]`, complete, and runs live once `host` is ready."""
-    desk = Desk(host, limits, presets, recorded)
+    """The whole page. It opens on `recorded[0]`, complete, and runs live once `host` is ready.
+
+    line: where runs wait for the device; one of its own where none is given.
+    """
+    desk = Desk(host, limits, presets, recorded, line=line or Line(limits.queues))
     page = gr.Blocks(
         title=say(words.TITLE),
         fill_width=True,
@@ -115,12 +125,16 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "show_error": False,
         "max_file_size": f"{limits.upload_mb}mb",
         "state_session_capacity": limits.visitors,
+        "max_threads": THREADS + sum(limits.queues.values()),  # whoever waits has a job of them
     }
 
 
 def queue_options(limits: Limits) -> dict[str, Any]:
-    """Keyword arguments of queue()."""
-    return {"max_size": limits.queue, "default_concurrency_limit": 1}
+    """Keyword arguments of queue(). It lets everybody in: who waits for the device, and how many
+    may, is up to `Line`. No request may go past it.
+    """
+    most = limits.visitors + sum(limits.queues.values())
+    return {"max_size": most, "default_concurrency_limit": None, "api_open": False}
 
 
 def _wire_waiting(

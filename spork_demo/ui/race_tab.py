@@ -10,7 +10,7 @@ from spork_demo.language import say
 from spork_demo.trace import Race
 from spork_demo.ui import words
 from spork_demo.ui.controls import Controls, build_knobs, build_pair, build_prompt
-from spork_demo.ui.events import DEVICE, LIGHT
+from spork_demo.ui.events import LIGHT, RUNS
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.handlers import NO_RECORDING, Desk, shown_title
 from spork_demo.ui.inside import InsideParts
@@ -19,6 +19,7 @@ from spork_demo.ui.notices import notice as said
 from spork_demo.ui.race_view import race_view
 from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_file
 from spork_demo.ui.token_view import race_lines
+from spork_demo.ui.turns import in_notice, taking_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +131,10 @@ def wire_race(
     )
     run = gr.on(
         [tab.run.click, tab.controls.prompt.submit],
-        desk.live,
+        taking_turns(desk.line, "races", desk.live, in_notice(len(frame) + 1, 2), desk.runs),
         outputs=[*frame, tab.charts.reliability],
         inputs_kwargs=tab.controls.inputs(),
-        concurrency_id=DEVICE,
-        concurrency_limit=1,
+        **RUNS,
         show_progress="minimal",
         show_progress_on=[tab.notice],
         api_name="race",
@@ -142,7 +142,9 @@ def wire_race(
     )
     tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
     # The browser fires this once a run has ended, also by Stop, and only after the cancel.
-    ended = run.then(desk.settle, [race, tab.recordings], frame, api_name="settle", **LIGHT)
+    ended = run.then(
+        desk.settle, [race, tab.recordings, tab.notice], frame, api_name="settle", **LIGHT
+    )
     # A run would write over what is opened during it, so opening something ends the run.
     opened = tab.upload.upload(None, cancels=[run], api_name="open_file", **LIGHT)
     upload = opened.then(desk.upload, tab.upload, frame, api_name="upload", **LIGHT)
