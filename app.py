@@ -13,7 +13,9 @@ except ImportError:
 
 from prometheus_client import CollectorRegistry
 
+from spork_demo.gauges import observe
 from spork_demo.host import DeferredHost, Host
+from spork_demo.line import Line
 from spork_demo.observed import ObservedHost
 from spork_demo.server import log_json_lines, routes, serve
 from spork_demo.settings import SERVED
@@ -75,8 +77,10 @@ def main() -> None:
     registry = CollectorRegistry()
     host = ObservedHost(engine, registry)
     servers = tuple(Preset(server.name, SERVED) for server in spacefile.served)
-    page = build_page(host, spacefile.limits, (*spacefile.presets, *servers), recorded)
+    line = Line(spacefile.limits.queues)
+    page = build_page(host, spacefile.limits, (*spacefile.presets, *servers), recorded, line)
     page.queue(**queue_options(spacefile.limits))
+    observe(page, line, registry)
     options = launch_options(spacefile.limits)
     app = {"routes": routes(host, registry)}
     if spacefile.mcp:

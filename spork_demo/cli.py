@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,36 @@ def _sweep(options: argparse.Namespace) -> None:
     sys.stdout.write(table(grid) + "\n")
 
 
+def _crowd(options: argparse.Namespace) -> int:
+    from spork_demo.crowd.command import run_crowd  # noqa: PLC0415
+
+    visitors = _above_zero("visitors", options.visitors)
+    minutes = _above_zero("minutes", options.minutes)
+    return _visiting(run_crowd, options, int(visitors), minutes)
+
+
+def _soak(options: argparse.Namespace) -> int:
+    from spork_demo.crowd.command import run_soak  # noqa: PLC0415
+
+    return _visiting(run_soak, options, int(_above_zero("races", options.races)))
+
+
+def _visiting(run: Callable[..., int], options: argparse.Namespace, *counts: float) -> int:
+    from spork_demo.crowd.server import NoServerError  # noqa: PLC0415
+
+    try:
+        return run(options.url, *counts, Path(options.json) if options.json else None)
+    except NoServerError as error:
+        raise UsageError(str(error)) from error
+
+
+def _above_zero(name: str, text: str) -> int | float:
+    value = _number(name, text)
+    if not 0 < value < float("inf"):
+        raise UsageError(f"{name} must be a number above 0.")
+    return value
+
+
 def _deploy(options: argparse.Namespace) -> int:
     from spork_demo.deploy.command import run  # noqa: PLC0415
     from spork_demo.deploy.upload import UploadError  # noqa: PLC0415
@@ -253,4 +283,6 @@ COMMANDS = {
     "bench": _bench,
     "sweep": _sweep,
     "deploy": _deploy,
+    "crowd": _crowd,
+    "soak": _soak,
 }

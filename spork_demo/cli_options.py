@@ -73,6 +73,7 @@ def build_parser(
     bench.add_argument("--json", default="", metavar="FILE", help="write the report there")
     _add_model_options(bench)
     _add_deploy(commands, commands_by_name["deploy"])
+    _add_visits(commands, commands_by_name)
     return parser
 
 
@@ -107,6 +108,25 @@ def _add_deploy(
     deploy.add_argument(
         "--profile", default="", help="cpu-basic, zero-gpu, ...; the Spacefile's own if left out"
     )
+
+
+def _add_visits(
+    commands: argparse._SubParsersAction,
+    commands_by_name: Mapping[str, Callable[[argparse.Namespace], int | None]],
+) -> None:
+    crowd = commands.add_parser(
+        "crowd", help="let simulated visitors into a running server", allow_abbrev=False
+    )
+    crowd.add_argument("--visitors", default="50")
+    crowd.add_argument("--minutes", default="10")
+    soak = commands.add_parser(
+        "soak", help="run race after race in a running server, some cut off", allow_abbrev=False
+    )
+    soak.add_argument("--races", default="300")
+    for name, parser in (("crowd", crowd), ("soak", soak)):
+        parser.set_defaults(command=commands_by_name[name])
+        parser.add_argument("url", help="where it serves, such as http://127.0.0.1:7860")
+        parser.add_argument("--json", default="", metavar="FILE", help="write the report there")
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

@@ -32,23 +32,26 @@ OWN_LABEL = re.compile(r"(\d+) (Greedy|Speculative|SPORK|DSpark|Served)(?: (exac
 def new_figure(
     height: int, left: int = 8, bottom: int = 50, top: int = 30, right: int = 12
 ) -> go.Figure:
-    """A figure with no data: transparent, no title, fixed height, colours of `palette`."""
-    figure = go.Figure()
-    figure.update_layout(
-        template="none",
-        height=height,
-        margin={"l": left, "r": right, "t": top, "b": bottom},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": FONT, "size": 13, "color": INK.light},
-        hoverlabel={"font": {"family": FONT, "size": 13}, "align": "left"},
-        hovermode="closest",
-        dragmode=False,
-        legend=_legend(),
+    """A figure with no data: transparent, no title, fixed height, colours of `palette`.
+
+    All of it at once: plotly takes sixteen times as long to update a layout as to make one.
+    """
+    return go.Figure(
+        layout={
+            "template": "none",
+            "height": height,
+            "margin": {"l": left, "r": right, "t": top, "b": bottom},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": FONT, "size": 13, "color": INK.light},
+            "hoverlabel": {"font": {"family": FONT, "size": 13}, "align": "left"},
+            "hovermode": "closest",
+            "dragmode": False,
+            "legend": _legend(),
+            "xaxis": _axis(),
+            "yaxis": _axis(),
+        }
     )
-    figure.update_xaxes(**_axis())
-    figure.update_yaxes(**_axis())
-    return figure
 
 
 def _legend() -> dict:

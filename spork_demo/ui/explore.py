@@ -29,7 +29,7 @@ NOTHING_TO_LOAD = later("There is no such cell: run a sweep first.")
 def build_explore(site: Site) -> None:
     """Lay the tab out and connect it to the race tab."""
     desk = site.desk
-    explorer = Explorer(desk.host, desk.limits, desk.presets)
+    explorer = Explorer(desk.host, desk.limits, desk.presets, shelf=desk.shelf)
     parts = build_parts(desk.limits, desk.presets, serving(desk.host.pairs()))
     _wire_picks(site, parts)
     _wire_prompts(site, parts)

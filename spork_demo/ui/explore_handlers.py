@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from spork_demo.sweep import Sweep
 from spork_demo.ui import words
 from spork_demo.ui.entry import EntryError
 from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.shelf import KEPT_FILES, Shelf
 from spork_demo.ui.sweep_entry import SweepEntry, read_sweep
 from spork_demo.ui.sweep_results import (
     FILES,
@@ -91,6 +92,7 @@ class Explorer:
     limits: Limits
     presets: Sequence[Preset]
     clock: Callable[[], float] = time.monotonic
+    shelf: Shelf = field(default_factory=lambda: Shelf(KEPT_FILES))
 
     def sweep(self, **values: Any) -> Iterator[Frame]:
         """Run a sweep and stream it. Closing the generator stops it at the next round."""
@@ -150,7 +152,7 @@ class Explorer:
             return [*UNCHANGED._replace(notice=left), *[gr.skip()] * FILES]
         if explored is None:
             return [*UNCHANGED, *[gr.skip()] * FILES]
-        files = file_values(explored.sweep, explored.entry.prompts, folder)
+        files = file_values(explored.sweep, explored.entry.prompts, self.shelf, folder)
         if explored.over:
             return [*UNCHANGED._replace(progress=progress()), *files]
         told = say(STOPPED, **counts(explored.sweep))

@@ -15,7 +15,7 @@ import gradio as gr
 
 from spork_demo import trace_file
 from spork_demo.host import Host, RunRefusedError
-from spork_demo.language import known, say
+from spork_demo.language import current, known, say
 from spork_demo.line import Line
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
@@ -25,6 +25,7 @@ from spork_demo.ui import words
 from spork_demo.ui.entry import Entry, EntryError, read_entry
 from spork_demo.ui.notices import notice, why_not
 from spork_demo.ui.reliability_view import race_reliability
+from spork_demo.ui.shelf import KEPT_FILES, Shelf
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
 from spork_demo.ui.turns import left_line
 
@@ -59,6 +60,8 @@ class Desk:
     recorded: Sequence[Race]
     clock: Callable[[], float] = time.monotonic
     line: Line = field(default_factory=Line)
+    shelf: Shelf = field(default_factory=lambda: Shelf(KEPT_FILES))
+    drawn: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def race(self, **values: Any) -> Iterator[Frame]:
         """Run all lanes on one prompt and stream them. Closing the generator stops the run.
@@ -167,6 +170,16 @@ class Desk:
         """Where `race` stands among the recordings."""
         places = (place for place, recorded in enumerate(self.recorded) if recorded == race)
         return next(places, NO_RECORDING)
+
+    def once(self, race: Race | None, make: Callable[[Race | None], Any]) -> Any:
+        """`make(race)`, made once for a recording and a language: neither ever changes."""
+        place = self.place(race)
+        if place == NO_RECORDING:
+            return make(race)
+        key = (make.__qualname__, place, current())
+        if key not in self.drawn:
+            self.drawn[key] = make(race)
+        return self.drawn[key]
 
 
 class Film:

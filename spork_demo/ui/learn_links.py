@@ -12,7 +12,7 @@ from spork_demo.lesson.examples import Place
 from spork_demo.ui import controls, words
 from spork_demo.ui.events import LIGHT
 from spork_demo.ui.learn_tables import TROUBLES, trouble_table
-from spork_demo.ui.results import chart_values, race_file
+from spork_demo.ui.results import chart_values, race_bytes, race_file
 from spork_demo.ui.site import Site
 
 SCRIPT = Path(__file__).resolve().parents[2] / "assets" / "learn_tables.js"
@@ -45,7 +45,7 @@ def link_to_race(button: gr.Button, site: Site, place: Place, tab: str = "race")
             current,
             notice,
             *chart_values(race),
-            race_file(race, parts.download.GRADIO_CACHE),
+            race_file(race_bytes(race), site.desk.shelf, parts.download.GRADIO_CACHE),
             *site.inside.show(race, place.lane, place.round),
         ]
 

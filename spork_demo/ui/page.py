@@ -27,6 +27,7 @@ from spork_demo.ui.learn import build_learn
 from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wire_race
 from spork_demo.ui.race_view import STYLE, script_tag
 from spork_demo.ui.sharing import build_share, wire_share
+from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.site import Site
 from spork_demo.ui.stage import STYLE as STAGE_STYLE
 from spork_demo.ui.stage import build_stage, stage_script, wire_stage
@@ -58,7 +59,8 @@ def build_page(
 
     line: where runs wait for the device; one of its own where none is given.
     """
-    desk = Desk(host, limits, presets, recorded, line=line or Line(limits.queues))
+    line, shelf = line or Line(limits.queues), Shelf(limits.visitors)
+    desk = Desk(host, limits, presets, recorded, line=line, shelf=shelf)
     page = gr.Blocks(
         title=say(words.TITLE),
         fill_width=True,

@@ -17,7 +17,7 @@ from spork_demo.ui.inside import InsideParts
 from spork_demo.ui.lane_picker import build_lanes, serving
 from spork_demo.ui.notices import notice as said
 from spork_demo.ui.race_view import race_view
-from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_file
+from spork_demo.ui.results import ChartViews, build_charts, chart_values, race_bytes, race_file
 from spork_demo.ui.token_view import race_lines
 from spork_demo.ui.turns import in_notice, taking_turns
 
@@ -153,10 +153,12 @@ def wire_race(
     )
 
     def file(current: Race | None) -> Any:
-        return race_file(current, tab.download.GRADIO_CACHE)
+        data = desk.once(current, race_bytes)
+        return race_file(data, desk.shelf, tab.download.GRADIO_CACHE)
 
     def result(current: Race | None) -> list[Any]:
-        return [*chart_values(current), file(current), *inside.refresh(current)]
+        drawn = [desk.once(current, make) for make in (chart_values, inside.refresh)]
+        return [*drawn[0], file(current), *drawn[1]]
 
     results = [*tab.charts, tab.download, *inside.outputs]
     chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)

@@ -1,6 +1,5 @@
 """What stands under the lanes once a race is over: charts and the file to download."""
 
-import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from spork_demo.trace import Race
 from spork_demo.ui import words
 from spork_demo.ui.plotly_view import payload, plotly_view
 from spork_demo.ui.reliability_view import race_reliability
+from spork_demo.ui.shelf import Shelf
 
 FILE_NAME = "spork_demo_race.json"
 
@@ -66,13 +66,11 @@ def chart_values(race: Race | None) -> list[str | None]:
     ]
 
 
-def race_file(race: Race | None, folder: str | Path) -> str | None:
-    """The race as a JSON file under `folder`, in a directory nobody can guess without the race."""
-    if race is None:
-        return None
-    data = trace_file.dumps(race).encode("utf-8")
-    place = Path(folder) / hashlib.sha256(data).hexdigest()
-    place.mkdir(parents=True, exist_ok=True)
-    file = place / FILE_NAME
-    file.write_bytes(data)
-    return str(file)
+def race_bytes(race: Race | None) -> bytes | None:
+    """The race as a file holds it."""
+    return trace_file.dumps(race).encode("utf-8") if race else None
+
+
+def race_file(data: bytes | None, shelf: Shelf, folder: str | Path) -> str | None:
+    """A file under `folder` that holds a race."""
+    return shelf.put(FILE_NAME, data, folder) if data else None

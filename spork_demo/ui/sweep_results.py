@@ -1,6 +1,5 @@
 """What a sweep shows: bar, charts, table, the best exact setting, files and flags elsewhere."""
 
-import hashlib
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -17,6 +16,7 @@ from spork_demo.language import later, say
 from spork_demo.sweep import Sweep
 from spork_demo.sweep_file import as_csv, as_json
 from spork_demo.ui.plotly_view import payload
+from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.sweep_table import table_value
 
 SPEED_TITLE = later("Speedup over greedy")
@@ -87,7 +87,9 @@ def best_html(grid: Sequence[Cell]) -> str:
     return f'<p class="sweep-best" data-best="{found}">{escape(best_sentence(grid))}</p>'
 
 
-def file_values(state: Sweep, prompts: Sequence[str], folder: str | Path) -> list[Any]:
+def file_values(
+    state: Sweep, prompts: Sequence[str], shelf: Shelf, folder: str | Path
+) -> list[Any]:
     """CSV, JSON, and the best exact setting for vLLM and for transformers."""
     grid = state.so_far()
     if not any(cell.rounds for cell in grid):
@@ -109,20 +111,10 @@ def file_values(state: Sweep, prompts: Sequence[str], folder: str | Path) -> lis
         JSON_NAME: as_json(grid, state.provenance, prompts, found or None),
     }
     files = [
-        gr.update(value=_written(name, text, folder), interactive=True)
+        gr.update(value=shelf.put(name, text.encode("utf-8"), folder), interactive=True)
         for name, text in texts.items()
     ]
     return [*files, *boxes]
-
-
-def _written(name: str, text: str, folder: str | Path) -> str:
-    """A file under `folder`, in a directory nobody can guess without its text."""
-    data = text.encode("utf-8")
-    place = Path(folder) / hashlib.sha256(data).hexdigest()
-    place.mkdir(parents=True, exist_ok=True)
-    file = place / name
-    file.write_bytes(data)
-    return str(file)
 
 
 def _span(seconds: float) -> str:

@@ -16,7 +16,9 @@ sys.path.insert(0, str(ROOT))
 from prometheus_client import CollectorRegistry  # noqa: E402
 
 from spork_demo import language  # noqa: E402
+from spork_demo.gauges import observe  # noqa: E402
 from spork_demo.host import Status  # noqa: E402
+from spork_demo.line import Line  # noqa: E402
 from spork_demo.observed import ObservedHost  # noqa: E402
 from spork_demo.server import log_json_lines, routes, serve  # noqa: E402
 from spork_demo.trace_file import read_races  # noqa: E402
@@ -83,8 +85,10 @@ def main() -> None:
     registry = CollectorRegistry()
     observed = ObservedHost(host, registry)
     races = read_races(ROOT / "assets" / "traces") if options.lesson else [race]
-    page = build_page(observed, LIMITS, presets, races)
+    line = Line(LIMITS.queues)
+    page = build_page(observed, LIMITS, presets, races, line)
     page.queue(**queue_options(LIMITS))
+    observe(page, line, registry)
     launch = launch_options(LIMITS) | {"server_port": options.port, "quiet": True}
     if options.observed:
         log_json_lines()
