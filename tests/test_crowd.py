@@ -14,6 +14,7 @@ from spork_demo.crowd import load, soak
 from spork_demo.crowd.command import lines
 from spork_demo.crowd.page import Page
 from spork_demo.crowd.races import Outcome, Told, wrong
+from spork_demo.crowd.server import AT_REST
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.token_view import head_line, race_lines
 from tests.browser.conftest import free_port, wait_for
@@ -48,13 +49,14 @@ def test_a_small_crowd_gets_its_own_runs_and_leaves_nothing_behind(server, tmp_p
     assert report["races"]["finished"]
     assert set(report["races"]) <= {"finished", "stopped", "left", "busy"}
     assert report["first_word_seconds"]["count"] >= report["races"]["finished"]
-    assert not any(report["at_rest"][name] for name in ("spork_running", "spork_events",
-                   "spork_generators", "spork_waiting"))  # fmt: skip
+    assert not any(report["at_rest"][name] for name in AT_REST)
 
 
 def test_a_short_soak_leaves_no_thread_file_or_handler(server, tmp_path, monkeypatch):
     monkeypatch.setattr(soak, "WARM", 2)
     monkeypatch.setattr(soak, "SPEED_LIMIT", 10)
+    monkeypatch.setattr(soak, "DISTURBED", 0.5)
+    monkeypatch.setattr(soak, "CUT_SECONDS", (0.0, 0.05))
     file = tmp_path / "report.json"
     assert main(["soak", server, "--races", "8", "--json", str(file)]) == 0
     report = json.loads(file.read_text())
@@ -92,10 +94,7 @@ def outcome(kind="finished", seconds=1.0, rate=40.0, **more):
 
 
 def idle(threads=20.0, files=3.0, memory=500e6, **more):
-    zero = dict.fromkeys(
-        ("spork_running", "spork_events", "spork_generators", "spork_waiting"), 0.0
-    )
-    return zero | {
+    return dict.fromkeys(AT_REST, 0.0) | {
         "spork_threads": threads, "process_open_fds": 30.0, "spork_sessions": 5.0,
         "spork_temporary_files": files, "process_resident_memory_bytes": memory,
     } | more  # fmt: skip
