@@ -161,7 +161,9 @@ def possible_cells(
     if count > limit:
         raise SettingsError(
             say(
-                "A sweep has at most {limit} cells; this one has {count}.", limit=limit, count=count
+                "A sweep has at most {limit} cells; this one has {count}. Sweep fewer values.",
+                limit=limit,
+                count=count,
             )
         )
     made, refusals = [], []

@@ -51,7 +51,7 @@ class Codec:
         if limit is not None and len(ids) > limit:
             raise ValueError(
                 say(
-                    "The prompt takes {count} tokens; the limit is {limit}.",
+                    "The prompt takes {count} tokens; the limit is {limit}. Shorten it.",
                     count=len(ids),
                     limit=limit,
                 )

@@ -210,11 +210,16 @@ def within_limits(lane: Settings, limits: Limits) -> None:
         raise EntryError(
             say(words.TOO_MANY_TOKENS, asked=lane.max_new_tokens, limit=limits.new_tokens)
         )
-    if lane.method != "spork":
-        return
-    nodes = lane.plain_nodes if lane.fork_shape != "tree" else lane.node_budget
+    nodes = most_drafted(lane)
     if nodes > min(limits.fork_nodes, FORK_NODE_LIMIT):
         raise EntryError(say(words.TOO_MANY_NODES, asked=nodes, limit=limits.fork_nodes))
+
+
+def most_drafted(lane: Settings) -> int:
+    """Tokens a round of this lane may draft."""
+    if lane.method == "spork":
+        return lane.node_budget if lane.fork_shape == "tree" else lane.plain_nodes
+    return 0 if lane.method in ("greedy", SERVED) else lane.draft_length
 
 
 def _number(name: str, value: str) -> int | float:

@@ -28,7 +28,9 @@ GREEDY_SWEPT = later("Greedy is what a sweep compares with; choose another metho
 NO_SUCH_KNOB = later("Choose what to sweep from the menu: it lists what this method reads.")
 SAME_KNOB = later("Choose two different settings, or only one.")
 NO_PROMPTS = later("Write at least one prompt, one a line.")
-TOO_MANY_PROMPTS = later("There are {count} prompts; this page's limit for a sweep is {limit}.")
+TOO_MANY_PROMPTS = later(
+    "There are {count} prompts; this page's limit for a sweep is {limit}. Leave some out."
+)
 WRONG_REPEATS = later("A sweep is run 1 to {limit} times.")
 NOT_READ = later(
     "{name} changes nothing with this method, preset and these knobs, so a sweep of it would only "

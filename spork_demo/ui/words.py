@@ -245,11 +245,14 @@ STOPPED = later("Stopped. The text so far is kept and can be inspected.")
 FINISHED = later("Finished. Point at a token, or press Tab and the arrow keys, to inspect it.")
 RUNNING = later("Running live…")
 TIME_LIMIT = later(
-    "The run reached this page's limit of {seconds} seconds; the text so far is kept."
+    "The run reached this page's limit of {seconds} seconds; the text so far is kept. Ask for "
+    "fewer new tokens or lanes."
 )
 UPLOADED = later("Loaded the file: {title}. It replays exactly as it was recorded.")
 UPLOAD_UNREADABLE = later("The file could not be read. The current race is kept.")
-UPLOAD_TOO_LARGE = later("The file is larger than this page's limit of {limit} MB.")
+UPLOAD_TOO_LARGE = later(
+    "The file is larger than this page's limit of {limit} MB. Choose a smaller one."
+)
 UPLOAD_KEPT = later("{reason} The current race is kept.")
 OPENING = later(
     "This is a recorded race. Press Replay to watch it at its true relative speed, or write a "
@@ -260,11 +263,16 @@ UNKNOWN_RECORDING = later("There is no such recorded race.")
 
 EMPTY_PROMPT = later("Write a prompt first.")
 PROMPT_KIND = later("The prompt must be text.")
-PROMPT_TOO_LONG = later("The prompt has {length} characters; this page's limit is {limit}.")
+PROMPT_TOO_LONG = later(
+    "The prompt has {length} characters; this page's limit is {limit}. Shorten it."
+)
 LANES_KIND = later("A race has 2 to {limit} lanes on this page.")
-TOO_MANY_TOKENS = later("{asked} new tokens were asked for; this page's limit is {limit}.")
+TOO_MANY_TOKENS = later(
+    "{asked} new tokens were asked for; this page's limit is {limit}. Ask for fewer."
+)
 TOO_MANY_NODES = later(
-    "A round may draft {asked} tokens with these knobs; this page's limit is {limit}."
+    "A round may draft {asked} tokens with these knobs; this page's limit is {limit}. Make K, M, "
+    "γ or the node budget smaller."
 )
 UNKNOWN_PRESET = later("There is no such preset for this method and these rules.")
 UNKNOWN_PAIR = later("There is no such model pair here.")
