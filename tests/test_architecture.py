@@ -17,7 +17,7 @@ DRAWING = {"gradio", "plotly"}
 PLAIN = (
     *("settings", "trace", "trace_file", "metrics", "reliability", "host", "spacefile", "race"),
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
-    *("observed", "line"),
+    *("observed", "line", "limits"),
     *("clock", "what_if"),
     *("gpu_seconds", "lesson", "calibration"),
 )

@@ -13,14 +13,9 @@ from tests.sample_race import LIMITS, PRESETS, FakeHost
 from tests.test_ui_entry import values
 
 TIGHT = dataclasses.replace(
-    LIMITS,
-    prompt_characters=20,
-    new_tokens=32,
-    fork_nodes=6,
-    lanes=3,
-    sweep_cells=4,
+    LIMITS, prompt_characters=20, new_tokens=32, fork_nodes=6, lanes=3, sweep_cells=4,
     sweep_prompts=2,
-)
+)  # fmt: skip
 LONG = "a prompt of more than twenty characters"
 SWEPT = {
     "prompts": "Hello", "method": "speculative", "rules": "exact", "preset": "automatic",
