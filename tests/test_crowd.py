@@ -40,10 +40,12 @@ def server(tmp_path_factory):
 def test_a_small_crowd_gets_its_own_runs_and_leaves_nothing_behind(server, tmp_path, monkeypatch):
     monkeypatch.setattr(load, "THINK_SECONDS", 0.2)
     monkeypatch.setattr(load, "RACE_WEIGHT", 12)
+    monkeypatch.setattr(load, "STOPS", 0.1)
+    monkeypatch.setattr(load, "LEAVES", 0.1)
     monkeypatch.setattr(load, "LIGHT_LIMIT", 60)  # how quick is not for a test to say
     monkeypatch.setattr(load, "MEMORY_LIMIT", 10)
     file = tmp_path / "report.json"
-    assert main(["crowd", server, "--visitors", "8", "--minutes", "0.06", "--json", str(file)]) == 0
+    assert main(["crowd", server, "--visitors", "5", "--minutes", "0.06", "--json", str(file)]) == 0
     report = json.loads(file.read_text())
     assert report["wrong"] == report["faults"] == []
     assert report["races"]["finished"]

@@ -72,53 +72,77 @@ async def crowd(
         book = Book(time.perf_counter())
         sampling = asyncio.create_task(_sample(made, book, told))
         until = book.begun + seconds
-        visits = []
-        for number, prompt in enumerate(prompts(visitors)):
-            chance = random.Random(seed + number)
-            visits.append(_visit(made, page, number, prompt, alone[prompt], until, book, chance))
+        visits = [
+            Visitor(
+                made, page, prompt, alone[prompt], until, book, random.Random(seed + number),
+                calls=number % EVERY_CALLER == EVERY_CALLER - 1,
+            ).visit()
+            for number, prompt in enumerate(prompts(visitors))
+        ]  # fmt: skip
         await asyncio.gather(*visits)
         sampling.cancel()
         await asyncio.gather(sampling, return_exceptions=True)
         return report(book, visitors, seconds, await at_rest(made))
 
 
-async def _visit(
-    made: httpx.AsyncClient, page: Page, number: int, prompt: str, alone: tuple[int, ...],
-    until: float, book: Book, chance: random.Random,
-) -> None:  # fmt: skip
-    """One visitor, who comes back whenever the tab was closed or something broke."""
-    await asyncio.sleep(chance.uniform(0, min(ARRIVAL_SECONDS, (until - time.perf_counter()) / 4)))
-    calls = number % EVERY_CALLER == EVERY_CALLER - 1
-    while time.perf_counter() < until:
-        browser = Browser(made, page, book.noted)
-        try:
-            await browser.open()
-            await _stay(made, browser, prompt, alone, until, book, chance, calls=calls)
-        except (httpx.HTTPError, ServerFaultError) as fault:
-            book.faults.append(f"visitor {number}: {type(fault).__name__} {fault}"[:200])
-            await asyncio.sleep(1)
-        finally:
-            await browser.close()
+@dataclass(slots=True)
+class Visitor:
+    """One visitor, who comes back whenever the tab was closed or something broke.
 
+    alone: what greedy writes to its prompt. calls: it is a program that calls the API.
+    """
 
-async def _stay(
-    made: httpx.AsyncClient, browser: Browser, prompt: str, alone: tuple[int, ...],
-    until: float, book: Book, chance: random.Random, *, calls: bool,
-) -> None:  # fmt: skip
-    """Until the time is over or the tab is closed during a race."""
-    while True:
-        await asyncio.sleep(min(chance.expovariate(1 / THINK_SECONDS), 5 * THINK_SECONDS))
-        if time.perf_counter() >= until:
-            return
-        (what,) = chance.choices([*LIGHT, "race"], [*LIGHT.values(), RACE_WEIGHT])
-        if what != "race":
-            await _look(browser, what, chance)
-        elif calls:
-            book.calls.append(await decode(made, prompt, alone))
-        else:
-            book.races.append(await race(browser, prompt, alone, **_patience(chance)))
-            if book.races[-1].kind == "left":
+    made: httpx.AsyncClient
+    page: Page
+    prompt: str
+    alone: tuple[int, ...]
+    until: float
+    book: Book
+    chance: random.Random
+    calls: bool = False
+    runs: int = 0
+
+    async def visit(self) -> None:
+        """Until the time is over; nobody leaves without having run something."""
+        patience = (self.until - time.perf_counter()) / 4
+        await asyncio.sleep(self.chance.uniform(0, min(ARRIVAL_SECONDS, patience)))
+        while not self._over():
+            browser = Browser(self.made, self.page, self.book.noted)
+            try:
+                await browser.open()
+                await self._stay(browser)
+            except (httpx.HTTPError, ServerFaultError) as fault:
+                self.book.faults.append(f"{self.prompt[:12]}: {type(fault).__name__} {fault}"[:200])
+                self.runs += 1
+                await asyncio.sleep(1)
+            finally:
+                await browser.close()
+
+    def _over(self) -> bool:
+        return time.perf_counter() >= self.until and self.runs > 0
+
+    async def _stay(self, browser: Browser) -> None:
+        """Until the time is over or the tab is closed during a race."""
+        while not self._over():
+            late = time.perf_counter() >= self.until
+            if not late:
+                pause = self.chance.expovariate(1 / THINK_SECONDS)
+                await asyncio.sleep(min(pause, 5 * THINK_SECONDS))
+            (what,) = self.chance.choices([*LIGHT, "race"], [*LIGHT.values(), RACE_WEIGHT])
+            if what != "race" and not late:
+                await _look(browser, what, self.chance)
+            elif await self._run(browser) == "left":
                 return
+
+    async def _run(self, browser: Browser) -> str:
+        """Returns how it went."""
+        self.runs += 1
+        if self.calls:
+            self.book.calls.append(await decode(self.made, self.prompt, self.alone))
+            return self.book.calls[-1].kind
+        found = await race(browser, self.prompt, self.alone, **_patience(self.chance))
+        self.book.races.append(found)
+        return found.kind
 
 
 def _patience(chance: random.Random) -> dict[str, float]:
