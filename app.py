@@ -82,11 +82,13 @@ def main() -> None:
     page.queue(**queue_options(spacefile.limits))
     observe(page, line, registry)
     options = launch_options(spacefile.limits)
-    app = {"routes": routes(host, registry)}
+    served = routes(host, registry)
     if spacefile.mcp:
         protocol = tools(spacefile, lambda: page.local_url)
-        app = {"routes": [*app["routes"], protocol.route], "lifespan": protocol.lifespan}
-    serve(page, host, options | {"app_kwargs": app})
+        served = [*served, protocol.route]
+        options["app_kwargs"]["lifespan"] = protocol.lifespan
+    options["app_kwargs"]["routes"] = served
+    serve(page, host, options)
 
 
 if __name__ == "__main__":

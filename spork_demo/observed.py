@@ -69,18 +69,19 @@ class ObservedHost:
         """See `Host.race`."""
         methods = [f"{lane.method} {lane.rules}" for lane in lanes]
         events = self._host.race(prompt, lanes, labels, pair)
-        yield from self._watched("race", events, {"pair": pair, "lanes": methods}, lanes)
+        told = {"pair": self._named(pair), "lanes": methods}
+        yield from self._watched("race", events, told, lanes)
 
     def sweep(
         self, prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1, pair: str = ""
     ) -> Iterator[Sweep]:
         """See `Host.sweep`."""
-        told = {"pair": pair, "cells": len(grid), "prompts": len(prompts)}
+        told = {"pair": self._named(pair), "cells": len(grid), "prompts": len(prompts)}
         yield from self._watched("sweep", self._host.sweep(prompts, grid, repeats, pair), told)
 
     def calibrate(self, plan: CalibrationPlan, pair: str = "") -> Iterator[CalibrationProgress]:
         """See `Host.calibrate`."""
-        told = {"pair": pair, "prompts": plan.prompts}
+        told = {"pair": self._named(pair), "prompts": plan.prompts}
         yield from self._watched("calibrate", self._host.calibrate(plan, pair), told)
 
     def stop(self, patience: float) -> bool:
@@ -90,6 +91,10 @@ class ObservedHost:
         self._stopping.set()
         with self._idle:
             return self._idle.wait_for(lambda: self._count == 0, patience)
+
+    def _named(self, pair: str) -> str:
+        """A pair's name as it may be logged: what is none of ours is a stranger's text."""
+        return pair if not pair or pair in {each.name for each in self.pairs()} else "unknown"
 
     def _watched(
         self, kind: str, events: Iterator[Any], told: dict[str, Any], lanes: Sequence[Settings] = ()

@@ -35,7 +35,10 @@ class Page(Protocol):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a record: time, level, logger, message, and the fields it was given."""
+    """One JSON object a record: time, level, logger, message, and the fields it was given.
+
+    ASCII only, so that a line is one line and can be written wherever it goes.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
@@ -48,7 +51,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line, default=repr)
 
 
 def log_json_lines() -> None:

@@ -9,13 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from spork_demo.language import say
-from spork_demo.settings import KNOBS, SCHEDULES, SERVED, SettingsError
+from spork_demo.settings import FORK_NODE_LIMIT, KNOBS, SCHEDULES, SERVED, SettingsError
 from spork_demo.trace import VERSION, Node, Race, Round, Scheduling, Token, Trace
 
 BYTE_LIMIT = 16_000_000
 TEXT_LIMIT = 200_000
 LIST_LIMIT = 20_000
 LANE_LIMIT = 4
+ROUND_LIMIT = int(KNOBS["max_new_tokens"].high)
+"""Rounds of a lane, each of which commits a token at least."""
+
+SPARE = 128
+"""Tokens a server may have sent beyond those it was asked for."""
+
+NAME_LIMIT = 1000
+"""Characters of whatever is no text of a model, a prompt or a message."""
+
+TEXTS = ("prompt", "text", "tail", "message", "ours", "theirs")
+LARGEST = 1e30
+"""No number of a run comes near it, and sums and products of such numbers are still numbers."""
+
 DEEPEST = max(KNOBS["draft_length"].high, 1 + KNOBS["fork_depth"].high)
 ROUNDING = 1e-6
 """How far beyond 1 sums of floats may carry a probability."""
@@ -54,6 +67,7 @@ def loads(text: str | bytes) -> Race:
     if not 1 <= len(race.lanes) <= LANE_LIMIT:
         raise TraceError(say("A race has 1 to {limit} lanes.", limit=LANE_LIMIT))
     for lane in race.lanes:
+        _check_size(lane)
         for index, round_ in enumerate(lane.rounds):
             _check_round(round_, index)
         _check_served(lane)
@@ -125,19 +139,16 @@ def _read_plain(kind: type, value: Any, where: str) -> Any:
         value = _as_float(value, where)
     if type(value) is not kind:
         raise TraceError(say("{where} must be of type {kind}.", where=where, kind=kind.__name__))
-    if kind is str and len(value) > TEXT_LIMIT:
+    limit = TEXT_LIMIT if where in TEXTS else NAME_LIMIT
+    if kind is str and len(value) > limit:
         raise TraceError(
-            say(
-                "{where} is longer than {limit} characters.",
-                where=where,
-                limit=TEXT_LIMIT,
-            )
+            say("{where} is longer than {limit} characters.", where=where, limit=limit)
         )
     if kind is str and not _encodable(value):
         raise TraceError(say("{where} holds characters that no text can have.", where=where))
     if kind is float and not math.isfinite(value):
         raise TraceError(say("{where} must be a finite number.", where=where))
-    if kind is int and abs(value) > 2**63:
+    if (kind is int and abs(value) > 2**63) or (kind is float and abs(value) > LARGEST):
         raise TraceError(say("{where} is too large a number.", where=where))
     return value
 
@@ -155,6 +166,18 @@ def _as_float(value: int, where: str) -> float:
         return float(value)
     except OverflowError as error:
         raise TraceError(say("{where} is too large a number.", where=where)) from error
+
+
+def _check_size(lane: Trace) -> None:
+    """No larger than a run can be: what draws a race takes time for every round and token."""
+    committed = sum(len(round_.committed) for round_ in lane.rounds)
+    if len(lane.rounds) > ROUND_LIMIT + SPARE or committed > ROUND_LIMIT + SPARE:
+        raise TraceError(
+            say("A lane has at most {limit} rounds, and as many tokens.", limit=ROUND_LIMIT)
+        )
+    drafted = max((max(len(r.nodes), len(r.scores)) for r in lane.rounds), default=0)
+    if drafted > FORK_NODE_LIMIT:
+        raise TraceError(say("A round drafts at most {limit} tokens.", limit=FORK_NODE_LIMIT))
 
 
 def _check_round(round_: Round, index: int) -> None:

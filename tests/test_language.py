@@ -83,7 +83,9 @@ def called(node: ast.Call) -> str:
 def english(tree: ast.AST) -> set[str]:
     """Literals that look like something said, and are handed neither to `say` nor to `later`."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    apart = [call for call in calls if called(call) in {*MARKERS, "counted", "exception"}]
+    apart = [
+        call for call in calls if called(call) in {*MARKERS, "counted", "exception", "warning"}
+    ]
     apart += [arg for call in calls if called(call) == "Example" for arg in call.args[1:]]
     apart += [node for node in ast.walk(tree) if isinstance(node, ast.Expr)]
     apart = [node for node in apart if not isinstance(node, ast.Expr) or is_text(node.value)]

@@ -36,7 +36,7 @@ SETTLING_SECONDS = 2.0
 SETTLING_STEP = 0.2
 STREAM_BYTES = 16_000_000
 SURPLUS = 64
-"""Pieces a server may send beyond the tokens it was asked for."""
+"""Pieces or tokens a server may send beyond the tokens it was asked for."""
 
 REFUSES_FIELDS = (400, 422)
 STATUS_KINDS = {401: "key", 403: "key", 404: "unknown", 429: "busy", 503: "busy"} | dict.fromkeys(
@@ -206,7 +206,8 @@ class Stream:
             )
             pieces += arrival.pieces
             finish = finish or arrival.finish
-            if size > STREAM_BYTES or pieces > self._body["max_tokens"] + SURPLUS:
+            counted = max(pieces, arrival.tokens or 0)
+            if size > STREAM_BYTES or counted > self._body["max_tokens"] + SURPLUS:
                 raise ServedError("huge")
             yield arrival
             if any(chunk.done for chunk in chunks):

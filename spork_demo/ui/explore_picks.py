@@ -9,7 +9,7 @@ from spork_demo.axes import SWEPT, USUAL
 from spork_demo.charts.sweep_words import CHOICE_NAMES
 from spork_demo.host import PairInfo
 from spork_demo.language import later, say
-from spork_demo.settings import KNOBS
+from spork_demo.settings import KNOBS, METHODS, RULES
 from spork_demo.spacefile import Preset
 from spork_demo.ui import words
 from spork_demo.ui.entry import offered
@@ -32,6 +32,8 @@ def pick_values(
 
     What is still on offer stays as it is.
     """
+    if method not in METHODS or rules not in RULES:
+        return [gr.skip()] * 7
     choices = lane_choices(presets, pairs, method, rules, preset)
     rules = possible_rules(pairs, method, rules)
     names = SWEPT.get((method, rules), ())
@@ -63,7 +65,7 @@ def setting_label(name: str) -> str:
 
 def usual_values(presets: Sequence[Preset], method: Any, rules: Any, name: Any) -> Any:
     """Values of a setting to start from, in its box, which hides where nothing is swept."""
-    if name == NO_KNOB:
+    if name == NO_KNOB or not isinstance(name, str):
         return gr.update(value="", visible=False)
     text = USUAL.get(name, "")
     if name == "drafter":

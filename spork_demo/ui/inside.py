@@ -22,6 +22,7 @@ from spork_demo.metrics import kept_path
 from spork_demo.trace import Race, Round, Trace
 from spork_demo.ui import words
 from spork_demo.ui.ending import with_ends_named
+from spork_demo.ui.guard import sent
 from spork_demo.ui.judge_view import judge_payload
 from spork_demo.ui.notices import headed
 from spork_demo.ui.plotly_view import payload, plotly_view
@@ -145,12 +146,6 @@ def _connect(parts: InsideParts, race_state: gr.State) -> None:
 def picked(event: gr.EventData) -> int:
     """The index of a clicked point; -1, which is the anchor, where the page sent no number."""
     return sent(event, "index", -1)
-
-
-def sent(event: gr.EventData, name: str, otherwise: int = 0) -> int:
-    """A whole number the browser sent, or `otherwise` where it sent something else."""
-    value = getattr(event, name, None)
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
 def shown(race: Race | None, lane_index: int | None, round_index: int) -> tuple[Any, ...]:

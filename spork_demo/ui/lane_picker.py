@@ -15,7 +15,7 @@ import gradio as gr
 
 from spork_demo.host import PairInfo
 from spork_demo.language import known, say
-from spork_demo.settings import METHODS, SERVED
+from spork_demo.settings import METHODS, RULES, SERVED
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.ui import words
 from spork_demo.ui.entry import FEWEST_LANES, most_lanes, offered, presets_for
@@ -87,13 +87,18 @@ def build_lanes(
     for place, lane in enumerate(lanes, 1):
         _wire_lane(place, lane, presets, serves, pair)
     count.change(
-        lambda n: [gr.update(visible=place <= (n or 0)) for place in range(1, most + 1)],
+        lambda n: [gr.update(visible=place <= shown_lanes(n)) for place in range(1, most + 1)],
         count,
         [lane.box for lane in lanes],
         api_name="show_lanes",
         **QUICK,
     )
     return count, lanes
+
+
+def shown_lanes(count: Any) -> int:
+    """How many lanes show their pickers for what the count's widget sent."""
+    return count if isinstance(count, int) else 0
 
 
 def _lane(
@@ -149,22 +154,27 @@ def _wire_lane(
         choices, [*lane.picks, pair], lane.choices, api_name=f"lane{place}_method", **QUICK
     )
     lane.rules.input(
-        lambda method, rules, preset, name: [rules, *choices(method, rules, preset, name)],
+        lambda method, rules, preset, name: [
+            known_rules(rules),
+            *choices(method, rules, preset, name),
+        ],
         [lane.method, lane.rules, lane.preset, pair],
         [lane.asked, *lane.choices],
         api_name=f"lane{place}_rules",
         **QUICK,
     )
     # A preset belongs to the rules it was chosen under, so choosing one is asking for them.
-    lane.preset.input(
-        lambda rules: rules, lane.rules, lane.asked, api_name=f"lane{place}_preset", **QUICK
-    )
+    lane.preset.input(known_rules, lane.rules, lane.asked, api_name=f"lane{place}_preset", **QUICK)
 
 
 def lane_choices(
     presets: Sequence[Preset], pairs: Sequence[PairInfo], method: str, asked: str, preset: str
 ) -> list[Any]:
-    """Rules, presets and note of a lane that asks for a method and rules on one of `pairs`."""
+    """Rules, presets and note of a lane that asks for a method and rules on one of `pairs`; a
+    fresh lane's where it asks for what there is not.
+    """
+    method = method if method in (*METHODS, SERVED) else METHODS[0]
+    asked = known_rules(asked)
     rules = possible_rules(pairs, method, asked)
     names = presets_for(offered(presets, pairs), method, rules)
     picking = method != "greedy"
@@ -185,6 +195,11 @@ def preset_choices(names: Sequence[str]) -> list[tuple[str, str]]:
     """Preset names as a menu shows them, with what it sends; the deployment's own stay as "
     "written."""
     return [(known(name), name) for name in names]
+
+
+def known_rules(asked: Any) -> str:
+    """The rules asked for, the first ones where they are none."""
+    return asked if asked in RULES else RULES[0]
 
 
 def possible_rules(pairs: Sequence[PairInfo], method: str, asked: str) -> str:

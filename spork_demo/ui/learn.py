@@ -22,6 +22,7 @@ from spork_demo.line import Line
 from spork_demo.trace import Race, Round
 from spork_demo.ui import learn_live, words
 from spork_demo.ui.events import LIGHT
+from spork_demo.ui.inside import picked
 from spork_demo.ui.learn_links import link_to_race, trouble_view
 from spork_demo.ui.learn_round import staged_round, staged_value
 from spork_demo.ui.learn_tables import glossary_table, sources_table
@@ -141,12 +142,10 @@ def _forks(site: Site) -> None:
         with beside:
             learn_live.sentence(told(fork_sentence(races, place)))
 
-        def picked(event: gr.EventData) -> str:
-            index = getattr(event, "index", None)
-            node = index if isinstance(index, int) else -1
-            return tree_payload(place.trace(races), place.round, node)
+        def opened(event: gr.EventData) -> str:
+            return tree_payload(place.trace(races), place.round, picked(event))
 
-        tree.node_click(picked, None, tree, api_name="lesson_node", **LIGHT)
+        tree.node_click(opened, None, tree, api_name="lesson_node", **LIGHT)
 
 
 def fork_sentence(races: Sequence[Race], place: Place) -> str:

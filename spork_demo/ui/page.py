@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from spork_demo import language
 from spork_demo.charts import palette
+from spork_demo.gate import Gate
 from spork_demo.host import Host
 from spork_demo.language import LANGUAGES, later, say, speaking
 from spork_demo.line import Line
@@ -19,6 +21,7 @@ from spork_demo.trace import Race
 from spork_demo.ui import calibrate, explore, plotly_view, round_text, words
 from spork_demo.ui.api import build_api
 from spork_demo.ui.events import LIGHT, speak_here
+from spork_demo.ui.guard import guard
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.inside import build_inside
 from spork_demo.ui.language_switch import language_script, language_switch
@@ -74,6 +77,7 @@ def build_page(
             if code == language.ENGLISH:
                 build_api(desk)
             speak_here(page)
+    guard(page)
     return page
 
 
@@ -126,6 +130,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "enable_monitoring": False,
         "show_error": False,
         "max_file_size": f"{limits.upload_mb}mb",
+        "app_kwargs": {"middleware": [Middleware(Gate, limits.upload_mb * 1_000_000)]},
         "state_session_capacity": limits.visitors,
         "max_threads": THREADS + sum(limits.queues.values()),  # whoever waits has a job of them
     }

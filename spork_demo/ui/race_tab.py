@@ -12,6 +12,7 @@ from spork_demo.ui import words
 from spork_demo.ui.controls import Controls, build_knobs, build_pair, build_prompt
 from spork_demo.ui.events import LIGHT, RUNS
 from spork_demo.ui.examples import EXAMPLES
+from spork_demo.ui.guard import sent
 from spork_demo.ui.handlers import NO_RECORDING, Desk, shown_title
 from spork_demo.ui.inside import InsideParts
 from spork_demo.ui.lane_picker import build_lanes, serving
@@ -107,9 +108,13 @@ def _examples(prompt: gr.Textbox) -> None:
         type="index",
         elem_id="examples",
     )
-    examples.click(
-        lambda place: EXAMPLES[place].prompt, examples, prompt, api_name="example", **LIGHT
-    )
+    examples.click(_example_prompt, examples, prompt, api_name="example", **LIGHT)
+
+
+def _example_prompt(place: Any) -> Any:
+    """The prompt of a chosen example; what is no place of one changes nothing."""
+    there = isinstance(place, int) and 0 <= place < len(EXAMPLES)
+    return EXAMPLES[place].prompt if there else gr.skip()
 
 
 def wire_race(
@@ -178,12 +183,7 @@ def wire_open_round(tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideP
     """A token's card leads to its round."""
 
     def open_round(current: Race | None, event: gr.EventData) -> list[Any]:
-        lane, number = (_whole(getattr(event, name, 0)) for name in ("lane", "round"))
+        lane, number = sent(event, "lane"), sent(event, "round")
         return [gr.Tabs(selected="inside"), *inside.show(current, lane, number)]
 
     tab.view.open_round(open_round, race, [tabs, *inside.outputs], api_name="open_round", **LIGHT)
-
-
-def _whole(value: Any) -> int:
-    """A number the browser sent, or 0 where it sent something else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

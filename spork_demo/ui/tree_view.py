@@ -44,8 +44,9 @@ def tree_payload(trace: Trace, round_index: int, node_index: int | None = None) 
 
 def anchor_text(trace: Trace, round_index: int) -> str:
     """The text of the last token committed before a round; empty where that is the prompt's."""
-    earlier = [token for round_ in trace.rounds[:round_index] for token in round_.committed]
-    return (earlier[-1].text or f"#{earlier[-1].token}") if earlier else ""
+    earlier = (round_.committed for round_ in reversed(trace.rounds[:round_index]))
+    last = next((committed[-1] for committed in earlier if committed), None)
+    return (last.text or f"#{last.token}") if last else ""
 
 
 def tree_table(round_: Round, selected: int | None = None) -> PickTable:

@@ -92,7 +92,8 @@ def main() -> None:
     launch = launch_options(LIMITS) | {"server_port": options.port, "quiet": True}
     if options.observed:
         log_json_lines()
-        serve(page, observed, launch | {"app_kwargs": {"routes": routes(observed, registry)}})
+        launch["app_kwargs"]["routes"] = routes(observed, registry)
+        serve(page, observed, launch)
     else:
         page.launch(**launch)
 

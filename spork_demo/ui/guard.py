@@ -1,0 +1,124 @@
+"""What a request meets before and after a handler: checks that widgets do not make, one sentence.
+
+Left to itself Gradio fetches whatever address stands where a file could, echoes a value it cannot
+read, and prints it with a traceback. Here such a request is refused with a sentence, and what a
+visitor sent is never logged.
+"""
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+
+from spork_demo.language import ENGLISH, later, say, speaking
+
+LOG = logging.getLogger(__name__)
+
+DEEPEST = 32
+"""Lists and objects inside one another; the page's own requests have four."""
+
+FILE_KEYS = {"path", "url", "meta"}
+"""Two of these make an object one that Gradio may take for a file."""
+
+MISFIT = later("What was sent does not fit this page; load the page again and retry.")
+BROKE = later("The server met an unexpected error; what is on the page is kept.")
+
+
+class MisfitError(ValueError):
+    """A request no page of ours would send."""
+
+
+def guard(page: gr.Blocks) -> None:
+    """Check what is sent to any event of the page before a widget reads it."""
+    read = page.preprocess_data
+
+    async def checked(event: Any, inputs: list[Any], *rest: Any, **options: Any) -> Any:
+        with speaking(event.page or ENGLISH):
+            try:
+                _check(event.inputs, inputs)
+                return await read(event, inputs, *rest, **options)
+            except Exception as error:
+                told = {"event": event.api_name, "kind": type(error).__name__}
+                LOG.warning("a request was refused", extra={"fields": told})
+                raise gr.Error(say(MISFIT), print_exception=False) from None
+
+    page.preprocess_data = checked
+
+
+def answering(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, a plain one or a generator: an error nobody foresaw is logged, and one sentence
+    to the visitor. Its signature is kept.
+    """
+
+    @functools.wraps(function)
+    def once(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except gr.Error:
+            raise
+        except Exception:
+            raise _unforeseen(function) from None
+
+    @functools.wraps(function)
+    def stepwise(*args: Any, **options: Any) -> Iterator[Any]:
+        try:
+            yield from function(*args, **options)
+        except gr.Error:
+            raise
+        except Exception:
+            raise _unforeseen(function) from None
+
+    return stepwise if inspect.isgeneratorfunction(function) else once
+
+
+def sent(event: gr.EventData, name: str, otherwise: int = 0) -> int:
+    """A whole number the browser sent with an event, or `otherwise` where it sent something else.
+
+    The data of an event may be anything, also nothing.
+    """
+    data = getattr(event, "_data", None)
+    value = data.get(name) if isinstance(data, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+def _unforeseen(function: Callable[..., Any]) -> gr.Error:
+    told = {"handler": function.__qualname__}
+    LOG.exception("an event met an unexpected error", extra={"fields": told})
+    return gr.Error(say(BROKE), print_exception=False)
+
+
+def _check(widgets: Sequence[gr.blocks.Block], values: Sequence[Any]) -> None:
+    """Raises MisfitError where there are too few values or one of them is out of the question."""
+    if len(values) < len(widgets):
+        raise MisfitError
+    for place, value in enumerate(values):
+        takes_files = place < len(widgets) and isinstance(widgets[place], gr.UploadButton)
+        for item in _objects(value):
+            if len(FILE_KEYS & item.keys()) > 1 and not (takes_files and _uploaded(item)):
+                raise MisfitError
+
+
+def _objects(value: Any) -> Iterator[dict[Any, Any]]:
+    """Every object in a value, from the outside in."""
+    layer, depth = [value], 0
+    while layer:
+        depth += 1
+        if depth > DEEPEST:
+            raise MisfitError
+        yield from (item for item in layer if isinstance(item, dict))
+        layer = [inner for item in layer for inner in _inside(item)]
+
+
+def _inside(item: Any) -> Iterable[Any]:
+    if isinstance(item, dict):
+        return item.values()
+    return item if isinstance(item, list | tuple) else ()
+
+
+def _uploaded(item: dict[Any, Any]) -> bool:
+    """Whether a file is one on this server, by its path; Gradio checks that it was uploaded."""
+    path = item.get("path")
+    return isinstance(path, str) and "\0" not in path and "://" not in path
