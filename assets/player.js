@@ -44,7 +44,7 @@
       const data = new Promise((resolve, reject) => (done = { resolve, reject }));
       waiting.set(id, { data, done });
       const script = make("script");
-      script.src = `data/${document.documentElement.lang}/${id}.js`;
+      script.src = `data/${document.documentElement.lang}/${encodeURIComponent(id)}.js`;
       script.onerror = () => done.reject(new Error(id));
       document.head.append(script);
     }
@@ -63,7 +63,7 @@
     return { race: race.id, lane: number("lane"), round: number("round") };
   }
   function write() {
-    const hash = `#race=${place.race}&lane=${place.lane + 1}&round=${place.round + 1}`;
+    const hash = `#race=${encodeURIComponent(place.race)}&lane=${place.lane + 1}&round=${place.round + 1}`;
     history.replaceState(null, "", hash);
     document.querySelectorAll("a.other-language").forEach((link) => (link.hash = hash));
   }
@@ -88,7 +88,7 @@
     menu() {
       at("races").replaceChildren(...races.map((race) => {
         const link = make("a", "race-choice", race.title);
-        link.href = `#race=${race.id}`;
+        link.href = `#race=${encodeURIComponent(race.id)}`;
         link.dataset.race = race.id;
         return link;
       }));
@@ -122,7 +122,7 @@
         at(`chart-${index}`).hidden = !data.charts[index];
       });
       at("origin").replaceChildren(...data.origin.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
-      at("trace").href = `traces/${place.race}.json`;
+      at("trace").href = `traces/${encodeURIComponent(place.race)}.json`;
     }
 
     /* A round of a lane, or the most telling one where the race has no such round. */

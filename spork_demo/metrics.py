@@ -3,6 +3,7 @@
 Where a ratio has no denominator it is None, which the page shows as a dash.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -214,8 +215,9 @@ def speedups(race: Race) -> tuple[float | None, ...]:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """`part / whole`, or None when there is nothing to divide by."""
-    return part / whole if whole else None
+    """`part / whole`, or None when there is nothing, or next to nothing, to divide by."""
+    value = part / whole if whole else math.inf
+    return value if math.isfinite(value) else None
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:

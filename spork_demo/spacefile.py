@@ -111,6 +111,8 @@ def parse_spacefile(text: str) -> Spacefile:
         top = _Table(tomllib.loads(text), "")
     except tomllib.TOMLDecodeError as error:
         raise SpacefileError(f"The Spacefile is not valid TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond all bounds
+        raise SpacefileError("The Spacefile is not valid TOML.") from error
     top.whole("spork_demo", VERSION, VERSION)
     hardware = top.table("hardware")
     limits = top.table("limits")

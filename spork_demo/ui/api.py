@@ -237,7 +237,7 @@ class Endpoints:
     def _ready(self, pair: Any) -> None:
         refusal = why_not(self._host.status())
         known = {each.name for each in self._host.pairs()}
-        if not refusal and pair and pair not in known:
+        if not refusal and pair and not (isinstance(pair, str) and pair in known):
             refusal = say(words.UNKNOWN_PAIR)
         if refusal:
             raise EntryError(refusal)

@@ -7,7 +7,7 @@ from typing import Any
 
 from spork_demo.charts.figure import clauses, counted, listed, paragraph
 from spork_demo.language import later, say
-from spork_demo.metrics import FEW_ROUNDS, Metrics, measure, speedup
+from spork_demo.metrics import FEW_ROUNDS, Metrics, measure, ratio, speedup
 from spork_demo.trace import Fidelity, Race, Trace
 from spork_demo.ui import words
 from spork_demo.ui.entry import lane_label
@@ -138,7 +138,7 @@ def fidelity_cells(lane: Trace, baseline: Trace | None) -> list[list[str]]:
         return []
     quotient = None
     if found.perplexity is not None and found.greedy_perplexity:
-        quotient = found.perplexity / found.greedy_perplexity
+        quotient = ratio(found.perplexity, found.greedy_perplexity)
     cells = [
         [say("equal tokens"), percent(found.equal_tokens), say("same place, same token")],
         [say("equal characters"), percent(found.equal_characters), say("same place and character")],
