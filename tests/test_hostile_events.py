@@ -248,7 +248,18 @@ def test_an_error_nobody_foresaw_is_one_sentence_and_a_log_line(caplog):
     assert next(steps) == 1
     with pytest.raises(gr.Error, match="unexpected error"):
         next(steps)
-    assert len([record for record in caplog.records if record.exc_info]) == 2
+
+    async def awaiting(_value: Any):
+        yield 1
+        raise KeyError("/secret/path")
+
+    async def last() -> None:
+        async for _ in guard.answering(awaiting)(1):
+            pass
+
+    with pytest.raises(gr.Error, match="unexpected error"):
+        asyncio.run(last())
+    assert len([record for record in caplog.records if record.exc_info]) == 3
 
 
 def test_refusals_of_handlers_pass_and_so_does_their_end():

@@ -28,8 +28,10 @@ def address():
     if Tools is not None:
         tools = Tools(lambda: page.local_url, LIMITS)
         app = {"routes": [tools.route], "lifespan": tools.lifespan}
+    options = launch_options(LIMITS)
+    options["app_kwargs"] |= app
     _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, app_kwargs=app, **launch_options(LIMITS)
+        prevent_thread_lock=True, quiet=True, **options
     )
     yield url.rstrip("/")
     page.close()

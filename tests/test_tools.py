@@ -44,8 +44,10 @@ def server():
     page = build_page(host, LIMITS, PRESETS, [sample_race()])
     tools = Tools(lambda: page.local_url, LIMITS)
     app = {"routes": [tools.route], "lifespan": tools.lifespan}
+    options = launch_options(LIMITS)
+    options["app_kwargs"] |= app
     _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, app_kwargs=app, **launch_options(LIMITS)
+        prevent_thread_lock=True, quiet=True, **options
     )
     yield host, f"{url}mcp"
     page.close()

@@ -5,10 +5,11 @@ read, and prints it with a traceback. Here such a request is refused with a sent
 visitor sent is never logged.
 """
 
+import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import gradio as gr
@@ -49,28 +50,29 @@ def guard(page: gr.Blocks) -> None:
 
 
 def answering(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, a plain one or a generator: an error nobody foresaw is logged, and one sentence
-    to the visitor. Its signature is kept.
+    """`function`, plain or a generator of either kind: an error nobody foresaw is logged, and one
+    sentence to the visitor. Its signature is kept.
     """
 
     @functools.wraps(function)
     def once(*args: Any, **options: Any) -> Any:
-        try:
+        with _foreseen(function):
             return function(*args, **options)
-        except gr.Error:
-            raise
-        except Exception:
-            raise _unforeseen(function) from None
 
     @functools.wraps(function)
     def stepwise(*args: Any, **options: Any) -> Iterator[Any]:
-        try:
+        with _foreseen(function):
             yield from function(*args, **options)
-        except gr.Error:
-            raise
-        except Exception:
-            raise _unforeseen(function) from None
 
+    @functools.wraps(function)
+    async def awaited(*args: Any, **options: Any) -> AsyncIterator[Any]:
+        with _foreseen(function):
+            async with contextlib.aclosing(function(*args, **options)) as steps:
+                async for step in steps:
+                    yield step
+
+    if inspect.isasyncgenfunction(function):
+        return awaited
     return stepwise if inspect.isgeneratorfunction(function) else once
 
 
@@ -84,10 +86,17 @@ def sent(event: gr.EventData, name: str, otherwise: int = 0) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
-def _unforeseen(function: Callable[..., Any]) -> gr.Error:
-    told = {"handler": function.__qualname__}
-    LOG.exception("an event met an unexpected error", extra={"fields": told})
-    return gr.Error(say(BROKE), print_exception=False)
+@contextlib.contextmanager
+def _foreseen(function: Callable[..., Any]) -> Iterator[None]:
+    """Lets through what a handler refuses, and turns any other error into BROKE."""
+    try:
+        yield
+    except gr.Error:
+        raise
+    except Exception:
+        told = {"handler": function.__qualname__}
+        LOG.exception("an event met an unexpected error", extra={"fields": told})
+        raise gr.Error(say(BROKE), print_exception=False) from None
 
 
 def _check(widgets: Sequence[gr.blocks.Block], values: Sequence[Any]) -> None:
