@@ -23,6 +23,16 @@ def test_the_products_are_those_of_the_stock_layer(rows, bias):
     assert torch.allclose(got, linear(states), atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_up_to_four_rows_a_row_is_the_same_bits_beside_others_and_alone(dtype):
+    torch.manual_seed(0)
+    layer = PackedLinear(nn.Linear(48, 80).to(dtype).requires_grad_(False), keep_weight=False)
+    states = torch.randn(4, 48).to(dtype)
+    together = layer(states)
+    for rows in (1, 2, 3):
+        assert torch.equal(layer(states[:rows]), together[:rows])
+
+
 def test_a_packed_model_says_what_it_said_before():
     stock = tiny_llama(0).float()
     ids = torch.tensor([[1, 2, 3, 4, 5]])

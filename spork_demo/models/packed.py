@@ -8,8 +8,13 @@ which is what speculation lives on. The results differ from the stock kernels' b
 import torch
 from torch import Tensor, nn
 
-MANY_ROWS = 32
-"""Above this, rows are padded to a multiple of it: every new shape compiles a kernel that stays."""
+MANY_ROWS, FEW_ROWS = 32, 4
+"""Rows are padded to a multiple of the first, below it to one of the second: every new shape
+compiles a kernel that stays, and the kernel of four rows is faster than that of one.
+"""
+
+LAYOUT_ROWS = 8
+"""Rows the weights are laid out for. The layout for one row costs half as much again."""
 
 TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2}
 
@@ -26,13 +31,13 @@ class PackedLinear(nn.Module):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight = linear.weight if keep_weight else None
         self.bias = linear.bias
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), 1)
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), LAYOUT_ROWS)
 
     @torch.inference_mode()
     def forward(self, states: Tensor) -> Tensor:
         rows = states.reshape(-1, self.in_features)
         count = rows.shape[0]
-        extra = -count % MANY_ROWS if count > MANY_ROWS else 0
+        extra = -count % (MANY_ROWS if count > MANY_ROWS else FEW_ROWS)
         if extra:
             rows = nn.functional.pad(rows, (0, 0, 0, extra))
         out = torch.ops.mkldnn._linear_pointwise(rows, self._packed, self.bias, "none", [], "")
