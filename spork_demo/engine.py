@@ -16,6 +16,7 @@ from spork_demo.fidelity import compare
 from spork_demo.lanes import Lane
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.models.dspark_context import Context
+from spork_demo.models.memory import free_memory, out_of_memory
 from spork_demo.models.pair import Pair
 from spork_demo.models.text import Codec, Stream
 from spork_demo.race import interleave
@@ -106,15 +107,24 @@ class Engine:
         return float((together - alone).abs().max())
 
     def perplexity(self, prompt: Sequence[int], ids: Sequence[int]) -> float | None:
-        """Perplexity of `ids` after `prompt` under the target, in one pass."""
+        """Perplexity of `ids` after `prompt` under the target, in one pass; None for no ids, and
+        where that pass does not fit into memory: the race is over and its texts are worth more.
+        """
         if not ids:
             return None
-        cached = CachedModel(self.pair.target, self.pair.vocab_size)
-        cached.forward(prompt[:-1], last_only=True)
-        cached.commit(range(cached.pending))
-        logits = cached.forward([prompt[-1], *ids[:-1]]).logits
-        chosen = torch.tensor(list(ids), device=logits.device)
-        return math.exp(float(torch.nn.functional.cross_entropy(logits, chosen)))
+        try:
+            cached = CachedModel(self.pair.target, self.pair.vocab_size)
+            cached.forward(prompt[:-1], last_only=True)
+            cached.commit(range(cached.pending))
+            logits = cached.forward([prompt[-1], *ids[:-1]]).logits
+            chosen = torch.tensor(list(ids), device=logits.device)
+            return math.exp(float(torch.nn.functional.cross_entropy(logits, chosen)))
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            logger.warning("no memory for a perplexity of %d tokens", len(ids))
+        free_memory()
+        return None
 
     def provenance(self) -> Provenance:
         """What figures measured now were measured on."""

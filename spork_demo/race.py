@@ -12,6 +12,8 @@ from spork_demo.trace import Event, Finished, LaneEvent, Round, Started
 
 logger = logging.getLogger(__name__)
 
+MEMORY_SIGNS = ("out of memory", "allocate memory", "not enough memory")
+
 
 def interleave(lanes: Sequence[Iterator[Event]]) -> Iterator[LaneEvent]:
     """Events of all lanes until each has finished.
@@ -45,10 +47,17 @@ def _next_event(lane: Iterator[Event]) -> Event:
 
 def failure_sentence(error: Exception) -> str:
     """What a visitor is told of an exception: its kind, never its text."""
+    return memory_sentence(error) or later(
+        "This lane met an unexpected error and stopped; its text so far is kept."
+    )
+
+
+def memory_sentence(error: BaseException) -> str:
+    """What to do where `error` says that memory did not suffice; empty where it does not."""
     said = str(error).lower()
-    if isinstance(error, MemoryError) or "out of memory" in said or "allocate memory" in said:
+    if isinstance(error, MemoryError) or any(sign in said for sign in MEMORY_SIGNS):
         return later("The device ran out of memory; try fewer forks or fewer new tokens.")
-    return later("This lane met an unexpected error and stopped; its text so far is kept.")
+    return ""
 
 
 def _seconds(event: Event) -> float:

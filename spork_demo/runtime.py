@@ -15,7 +15,7 @@ from spork_demo.decoding.rule_counts import rule_counts
 from spork_demo.engine import Engine, device_name, empty_race, run_lanes, sweep_lanes
 from spork_demo.host import MachineCosts, PairInfo, RuleCounts, RunRefusedError, Status
 from spork_demo.language import later, say
-from spork_demo.models.native import kernels
+from spork_demo.models.native import compiler, kernels
 from spork_demo.models.pair import load_pair
 from spork_demo.models.progress import ModelUnavailable, Progress
 from spork_demo.race import failure_sentence
@@ -217,8 +217,10 @@ def _ready(engine: Engine) -> str:
         why = later("the calls of this model could not be recorded.")
     elif pair.device != "cpu":
         return ready
-    elif kernels() is None:
+    elif compiler() is None:
         why = later("compiled kernels are not used, because there is no C++ compiler.")
+    elif kernels() is None:
+        why = later("compiled kernels are not used, because they could not be built or stored.")
     else:
         why = later("compiled kernels are not used, because they do not serve this model.")
     return later("{ready} Slower than it could be: {why}", ready=ready, why=why)

@@ -198,13 +198,14 @@ def dspark_race(prompt: str = "Write a tiny Python function.", tokens: int = 60)
 class FakeHost:
     """Replays the sample lanes for whatever is asked. `gap` sleeps between events.
 
-    refuse: the sentence of a refusal at the start. break_after: raise after that many events.
+    refuse: the sentence of a refusal at the start. break_after: raise `fault` after so many events.
     """
 
     gap: float = 0.0
     state: Status = Status("The model is ready.", ready=True)
     refuse: str = ""
     break_after: int | None = None
+    fault: str = "a bug at /secret/path"
     texts: Sequence[str] = ()
     offers: Sequence[PairInfo] = (PAIR,)
     closed: list[str] = field(default_factory=list)
@@ -267,7 +268,7 @@ class FakeHost:
         try:
             for sent, step in enumerate(sample_progress(plan, self.gap, blocks=blocks)):
                 if self.break_after is not None and sent >= self.break_after:
-                    raise RuntimeError("CUDA out of memory at /secret/path")
+                    raise RuntimeError(self.fault)
                 yield step
         finally:
             self.closed.append("calibration")
@@ -282,7 +283,7 @@ class FakeHost:
                     del streams[index]
                     continue
                 if self.break_after is not None and sent >= self.break_after:
-                    raise RuntimeError("CUDA out of memory at /secret/path")
+                    raise RuntimeError(self.fault)
                 sent += 1
                 time.sleep(self.gap)
                 yield LaneEvent(index, event)

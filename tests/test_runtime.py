@@ -202,11 +202,14 @@ def test_threads_of_torch_are_left_alone(host):
     [
         ("compiled", True, "lanes run live."),
         ("packed", False, "because there is no C++ compiler."),
+        ("packed", True, "because they could not be built or stored."),
         ("stock", True, "because they do not serve this model."),
     ],
 )
 def test_the_status_says_when_the_kernels_are_not_ours(used, compiler, ending, monkeypatch):
-    monkeypatch.setattr("spork_demo.runtime.kernels", lambda: object() if compiler else None)
+    built = object() if used == "stock" else None
+    monkeypatch.setattr("spork_demo.runtime.compiler", lambda: "c++" if compiler else None)
+    monkeypatch.setattr("spork_demo.runtime.kernels", lambda: built)
     pair = SimpleNamespace(name="tiny", device="cpu", dtype="float32", kernels=used)
     text = _ready(SimpleNamespace(pair=pair))
     assert text.startswith("tiny is ready (CPU, float32): lanes run live.")

@@ -17,7 +17,13 @@ from spork_demo.models.dspark_network import DSparkNetwork
 from spork_demo.models.embedded import prepare
 from spork_demo.models.layers import decoder_layers, final_norm, lm_head
 from spork_demo.models.memory import out_of_memory
-from spork_demo.models.progress import ModelUnavailable, Progress, Report
+from spork_demo.models.progress import (
+    DISK_FULL,
+    ModelUnavailable,
+    Progress,
+    Report,
+    disk_full,
+)
 from spork_demo.models.student import is_student, load_student
 from spork_demo.models.suitable import refuse_unsuitable
 from spork_demo.models.tokens import same_tokenizer
@@ -144,6 +150,8 @@ def _explain(error: Exception, label: str) -> str:
     text = str(error).lower()
     if out_of_memory(error):
         return later("{label} does not fit into the memory of this machine.", label=label)
+    if disk_full(error):
+        return DISK_FULL
     if isinstance(error, OSError) and "safetensors" not in text:
         return later("{label} could not be found here or fetched from the hub.", label=label)
     if isinstance(error, OSError):

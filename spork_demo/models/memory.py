@@ -5,15 +5,14 @@ from pathlib import Path
 
 import torch
 
+from spork_demo.race import memory_sentence
+
 MEMORY_INFO = Path("/proc/meminfo")
-SIGNS = ("out of memory", "allocate memory", "not enough memory")
 
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether `error` says that memory did not suffice; a CPU says so in a plain RuntimeError."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return any(sign in str(error).lower() for sign in SIGNS)
+    return isinstance(error, torch.OutOfMemoryError) or bool(memory_sentence(error))
 
 
 def available_bytes() -> int | None:

@@ -79,15 +79,20 @@ class Call(ctypes.Structure):
     )
 
 
+def compiler() -> str | None:
+    """The C++ compiler of this machine."""
+    return next(filter(None, map(shutil.which, COMPILERS)), None)
+
+
 @functools.cache
 def kernels() -> ctypes.CDLL | None:
     """The kernels of this machine, built on the first call ever; None where that is impossible."""
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if compiler is None:
+    program = compiler()
+    if program is None:
         logger.info("no C++ compiler: models run on torch's own kernels")
         return None
     try:
-        library = ctypes.CDLL(str(_built(compiler)))
+        library = ctypes.CDLL(str(_built(program)))
     except (OSError, subprocess.SubprocessError) as error:
         logger.warning("the kernels could not be built: %s", type(error).__name__)
         return None

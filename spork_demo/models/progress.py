@@ -1,5 +1,6 @@
 """What the loading of a model reports while it runs, and how it says that it cannot go on."""
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -31,3 +32,14 @@ def ignore_progress(progress: Progress) -> None:  # noqa: ARG001 - nobody listen
 
 
 DISK_FULL = later("The disk is full, so the model could not be stored.")
+FULL = ("No space left", "code: 28")
+
+
+def disk_full(error: BaseException) -> bool:
+    """Whether `error`, or what led to it, says that a disk takes no more; libraries wrap it."""
+    while error is not None:
+        told = str(error)
+        if getattr(error, "errno", None) == errno.ENOSPC or any(sign in told for sign in FULL):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

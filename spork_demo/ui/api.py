@@ -17,9 +17,10 @@ from spork_demo.cells import Cell, best_exact, pareto, possible_cells
 from spork_demo.host import RunRefusedError
 from spork_demo.language import later, say
 from spork_demo.metrics import measure, speedup
+from spork_demo.race import memory_sentence
 from spork_demo.settings import CHOICES, KNOBS, Settings, SettingsError
 from spork_demo.sweep import Sweep
-from spork_demo.trace import LaneEvent, Race, Trace, advance
+from spork_demo.trace import LaneEvent, Race, StopReason, Trace, advance
 from spork_demo.ui import words
 from spork_demo.ui.entry import (
     EntryError,
@@ -128,9 +129,8 @@ class Endpoints:
             raise gr.Error(str(error), print_exception=False) from None
         except GeneratorExit:
             raise
-        except Exception:
-            LOG.exception("an endpoint failed")
-            raise gr.Error(say(words.RUN_FAILED), print_exception=False) from None
+        except Exception as error:
+            raise gr.Error(_broken(error), print_exception=False) from None
 
     def plan_compare(
         self, prompt: Any, lanes: Any, pair: Any = ""
@@ -150,7 +150,7 @@ class Endpoints:
 
     def _compared(self, prompt: Any, lanes: Any, pair: Any) -> Iterator[Answer]:
         text, settings, labels = self.plan_compare(prompt, lanes, pair)
-        race, told, shown = None, "", self._desk.clock()
+        race, told, reason, shown = None, "", "stopped", self._desk.clock()
         begun = shown
         with closing(self._host.race(text, settings, labels, pair)) as news:
             try:
@@ -163,14 +163,14 @@ class Endpoints:
                     if now - shown >= UPDATE_SECONDS:
                         shown = now
                         yield {"done": False, "lanes": [_so_far(lane) for lane in race.lanes]}
-            except RunRefusedError as error:
+            except Exception as error:
                 if race is None:
                     raise
-                told = str(error)
+                told, reason = _ending(error)
         if race is None:
             raise RunRefusedError(say(words.RUN_FAILED))
         if unfinished(race):
-            race, _ = halted(race, "stopped")
+            race, _ = halted(race, reason)
         yield {"done": True, "message": told, "lanes": [_result(race, lane) for lane in race.lanes]}
 
     def plan_sweep(
@@ -202,10 +202,10 @@ class Endpoints:
                     if now - shown >= UPDATE_SECONDS:
                         shown = now
                         yield _table(state, grid, done=False)
-            except RunRefusedError as error:
+            except Exception as error:
                 if state is None:
                     raise
-                told = str(error)
+                told, _ = _ending(error)
         yield _table(state, grid, done=True) | {"message": told, "left_out": list(left_out)}
 
     def _grid(self, settings: Any, axes: Any) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
@@ -251,6 +251,19 @@ def build_api(desk: Desk) -> None:
         runs = taking_turns(desk.line, "calls", runs, in_answers(nothing), succeeds(plan))
         gr.api(runs, api_name=name, **RUNS)
     gr.api(endpoints.settings, api_name="settings", queue=False)
+
+
+def _ending(error: Exception) -> tuple[str, StopReason]:
+    """Why a run that has brought something ends there."""
+    if isinstance(error, RunRefusedError):
+        return str(error), "stopped"
+    return _broken(error), "failed"
+
+
+def _broken(error: Exception) -> str:
+    """What the caller is told of a fault of ours: its kind, never its text."""
+    LOG.exception("an endpoint failed")
+    return say(memory_sentence(error) or words.RUN_FAILED)
 
 
 def _taken(race: Race | None, item: Race | LaneEvent) -> Race:

@@ -16,6 +16,7 @@ import gradio as gr
 from spork_demo.cells import Cell
 from spork_demo.host import Host, RunRefusedError
 from spork_demo.language import known, later, say
+from spork_demo.race import memory_sentence
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.sweep import Sweep
@@ -136,9 +137,9 @@ class Explorer:
                         time.sleep(BREATH)
         except (RunRefusedError, SettingsError) as error:
             reel.cut(known(str(error)))
-        except Exception:
+        except Exception as error:
             LOG.exception("a sweep failed")
-            reel.cut(say(BROKE))
+            reel.cut(say(memory_sentence(error) or BROKE))
         yield reel.last()
 
     def settle(

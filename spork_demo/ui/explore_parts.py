@@ -19,7 +19,7 @@ from spork_demo.ui.explore_picks import NOTHING_ELSE, menu_of
 from spork_demo.ui.lane_picker import lane_note, preset_choices, unchecked
 from spork_demo.ui.plotly_view import plotly_view
 from spork_demo.ui.sweep_entry import NO_KNOB, REPEATS
-from spork_demo.ui.sweep_results import FRONT_TITLE, SPEED_TITLE
+from spork_demo.ui.sweep_results import AS_CSV, AS_JSON, FRONT_TITLE, SPEED_TITLE
 from spork_demo.ui.sweep_table import sweep_table
 
 METHODS = tuple(dict.fromkeys(method for method, _ in SWEPT))
@@ -223,12 +223,8 @@ def _results() -> dict[str, Any]:
             )  # fmt: skip
     table = sweep_table(elem_id="sweep-table", padding=False)
     with gr.Row(elem_id="sweep-files"):
-        csv = gr.DownloadButton(
-            say("Download as CSV"), size="md", interactive=False, elem_id="sweep-csv"
-        )
-        json = gr.DownloadButton(
-            say("Download as JSON"), size="md", interactive=False, elem_id="sweep-json"
-        )
+        csv = gr.DownloadButton(say(AS_CSV), size="md", interactive=False, elem_id="sweep-csv")
+        json = gr.DownloadButton(say(AS_JSON), size="md", interactive=False, elem_id="sweep-json")
     with gr.Row(elem_id="sweep-elsewhere"):
         vllm, transformers = (
             gr.Textbox(

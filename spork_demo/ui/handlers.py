@@ -15,8 +15,13 @@ import gradio as gr
 
 from spork_demo import trace_file
 from spork_demo.host import Host, RunRefusedError
+<<<<<<< HEAD
 from spork_demo.language import current, known, say
 from spork_demo.line import Line
+=======
+from spork_demo.language import known, say
+from spork_demo.race import memory_sentence
+>>>>>>> b96ff8c (Faults: a full disk leaves a page without its file only, a flipped bit rebuilds the model, want of memory is named)
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Finished, LaneEvent, Race, StopReason, advance
@@ -121,9 +126,9 @@ class Desk:
                         time.sleep(BREATH)
         except (RunRefusedError, SettingsError) as error:
             film.cut("stopped", known(str(error)))
-        except Exception:
+        except Exception as error:
             LOG.exception("a race failed")
-            film.cut("failed", say(words.RUN_FAILED))
+            film.cut("failed", say(memory_sentence(error) or words.RUN_FAILED))
         yield film.last()
 
     def settle(self, race: Race | None, picked: Any = NO_RECORDING, said: Any = None) -> Frame:

@@ -1,7 +1,7 @@
 """What stands under the lanes once a race is over: charts and the file to download."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -10,6 +10,7 @@ from spork_demo.charts import acceptance, comparison
 from spork_demo.language import say
 from spork_demo.trace import Race
 from spork_demo.ui import words
+from spork_demo.ui.files import for_download
 from spork_demo.ui.plotly_view import payload, plotly_view
 from spork_demo.ui.reliability_view import race_reliability
 from spork_demo.ui.shelf import Shelf
@@ -66,6 +67,7 @@ def chart_values(race: Race | None) -> list[str | None]:
     ]
 
 
+<<<<<<< HEAD
 def race_bytes(race: Race | None) -> bytes | None:
     """The race as a file holds it."""
     return trace_file.dumps(race).encode("utf-8") if race else None
@@ -74,3 +76,11 @@ def race_bytes(race: Race | None) -> bytes | None:
 def race_file(data: bytes | None, shelf: Shelf, folder: str | Path) -> str | None:
     """A file under `folder` that holds a race."""
     return shelf.put(FILE_NAME, data, folder) if data else None
+=======
+def race_file(race: Race | None, folder: str | Path) -> Any:
+    """The race as a JSON file under `folder`, for the button that downloads it."""
+    if race is None:
+        return None
+    data = trace_file.dumps(race).encode("utf-8")
+    return for_download(FILE_NAME, data, folder, say(words.DOWNLOAD))
+>>>>>>> b96ff8c (Faults: a full disk leaves a page without its file only, a flipped bit rebuilds the model, want of memory is named)

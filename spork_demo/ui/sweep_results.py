@@ -15,12 +15,14 @@ from spork_demo.equivalents import equivalents
 from spork_demo.language import later, say
 from spork_demo.sweep import Sweep
 from spork_demo.sweep_file import as_csv, as_json
+from spork_demo.ui.files import for_download
 from spork_demo.ui.plotly_view import payload
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.sweep_table import table_value
 
 SPEED_TITLE = later("Speedup over greedy")
 FRONT_TITLE = later("Speed against fidelity")
+AS_CSV, AS_JSON = later("Download as CSV"), later("Download as JSON")
 CSV_NAME, JSON_NAME = "spork_demo_sweep.csv", "spork_demo_sweep.json"
 CERTAIN_SHARE, CERTAIN_SECONDS = 0.01, 1.0
 """Done before a guess at the time left is worth showing."""
@@ -106,13 +108,16 @@ def file_values(
         ]
     else:
         boxes = [gr.update(visible=False)] * 2
-    texts = {
-        CSV_NAME: as_csv(grid),
-        JSON_NAME: as_json(grid, state.provenance, prompts, found or None),
-    }
+    table = as_csv(grid).encode("utf-8")
+    everything = as_json(grid, state.provenance, prompts, found or None).encode("utf-8")
     files = [
+<<<<<<< HEAD
         gr.update(value=shelf.put(name, text.encode("utf-8"), folder), interactive=True)
         for name, text in texts.items()
+=======
+        for_download(CSV_NAME, table, folder, say(AS_CSV)),
+        for_download(JSON_NAME, everything, folder, say(AS_JSON)),
+>>>>>>> b96ff8c (Faults: a full disk leaves a page without its file only, a flipped bit rebuilds the model, want of memory is named)
     ]
     return [*files, *boxes]
 
