@@ -23,6 +23,7 @@ from spork_demo.settings import CHOICES, KNOBS, SERVED, Settings
 from spork_demo.spacefile import Limits
 from spork_demo.ui.api import Endpoints
 from spork_demo.ui.entry import most_lanes
+from spork_demo.ui.turns import waiting_sentence
 
 PATH = "/mcp"
 PATIENCE = 60.0
@@ -201,6 +202,8 @@ def _tool(endpoint: Callable[..., Any], schemas: Mapping[str, Schema]) -> types.
 
 def progress(answer: Answer) -> tuple[float, float | None, str]:
     """How far a run is, of how much where that is known, and in words."""
+    if "ahead" in answer:
+        return 0.0, None, waiting_sentence(answer["ahead"])
     if "share" in answer:
         return answer["share"], 1.0, f"{answer['share']:.0%} of the sweep"
     tokens = sum(lane["tokens"] for lane in answer["lanes"])

@@ -6,22 +6,21 @@ the page's own sentence.
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
 import gradio as gr
 
 from spork_demo.axes import SWEPT
-from spork_demo.cells import Cell, best_exact, pareto, possible_cells
+from spork_demo.cells import Cell, possible_cells
 from spork_demo.host import RunRefusedError
 from spork_demo.language import later, say
-from spork_demo.metrics import measure, speedup
 from spork_demo.race import memory_sentence
 from spork_demo.settings import CHOICES, KNOBS, Settings, SettingsError
-from spork_demo.sweep import Sweep
-from spork_demo.trace import LaneEvent, Race, StopReason, Trace, advance
+from spork_demo.trace import LaneEvent, Race, StopReason, advance
 from spork_demo.ui import words
+from spork_demo.ui.answers import Answer, result, so_far, table
 from spork_demo.ui.entry import (
     EntryError,
     checked_prompt,
@@ -49,8 +48,6 @@ SWEEP_AXES = later(
 
 UPDATE_SECONDS = 0.1
 """Shortest time between two answers of a stream."""
-
-Answer = dict[str, Any]
 
 
 class Endpoints:
@@ -162,7 +159,7 @@ class Endpoints:
                         break
                     if now - shown >= UPDATE_SECONDS:
                         shown = now
-                        yield {"done": False, "lanes": [_so_far(lane) for lane in race.lanes]}
+                        yield {"done": False, "lanes": [so_far(lane) for lane in race.lanes]}
             except Exception as error:
                 if race is None:
                     raise
@@ -171,7 +168,7 @@ class Endpoints:
             raise RunRefusedError(say(words.RUN_FAILED))
         if unfinished(race):
             race, _ = halted(race, reason)
-        yield {"done": True, "message": told, "lanes": [_result(race, lane) for lane in race.lanes]}
+        yield {"done": True, "message": told, "lanes": [result(race, lane) for lane in race.lanes]}
 
     def plan_sweep(
         self, prompts: Any, settings: Any, axes: Any, repeats: Any = 1, pair: Any = ""
@@ -201,12 +198,12 @@ class Endpoints:
                         break
                     if now - shown >= UPDATE_SECONDS:
                         shown = now
-                        yield _table(state, grid, done=False)
+                        yield table(state, grid, done=False)
             except Exception as error:
                 if state is None:
                     raise
                 told, _ = _ending(error)
-        yield _table(state, grid, done=True) | {"message": told, "left_out": list(left_out)}
+        yield table(state, grid, done=True) | {"message": told, "left_out": list(left_out)}
 
     def _grid(self, settings: Any, axes: Any) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
         base = self._checked(settings)
@@ -268,43 +265,3 @@ def _broken(error: Exception) -> str:
 
 def _taken(race: Race | None, item: Race | LaneEvent) -> Race:
     return item if isinstance(item, Race) or race is None else advance(race, item)
-
-
-def _so_far(lane: Trace) -> Answer:
-    metrics = measure(lane)
-    seconds = metrics.prefill_seconds + metrics.decode_seconds
-    return {
-        "label": lane.label,
-        "text": lane.text,
-        "tokens": metrics.committed,
-        "seconds": seconds,
-    }
-
-
-def _result(race: Race, lane: Trace) -> Answer:
-    baseline = race.baseline
-    return {
-        **_so_far(lane),
-        "settings": lane.settings.to_plain(),
-        "exact": lane.settings.exact,
-        "stop_reason": lane.stop_reason,
-        "message": lane.message,
-        "ids": list(lane.ids),
-        "fates": [token.fate for token in lane.tokens],
-        "speedup": None if lane is baseline else speedup(lane, baseline),
-        "metrics": dataclasses.asdict(measure(lane)),
-        "fidelity": dataclasses.asdict(lane.fidelity) if lane.fidelity else None,
-        "provenance": dataclasses.asdict(lane.provenance),
-    }
-
-
-def _table(state: Sweep | None, grid: Sequence[Cell], *, done: bool) -> Answer:
-    found = state.so_far() if state is not None else tuple(grid)
-    best = best_exact(found)
-    return {
-        "done": done,
-        "share": state.share if state is not None else 0.0,
-        "cells": [cell.plain() for cell in found],
-        "front": [dict(cell.values) for cell in pareto(found)],
-        "best_exact": None if best is None else {**best.values, "speedup": best.speedup},
-    }

@@ -15,13 +15,9 @@ import gradio as gr
 
 from spork_demo import trace_file
 from spork_demo.host import Host, RunRefusedError
-<<<<<<< HEAD
 from spork_demo.language import current, known, say
 from spork_demo.line import Line
-=======
-from spork_demo.language import known, say
 from spork_demo.race import memory_sentence
->>>>>>> b96ff8c (Faults: a full disk leaves a page without its file only, a flipped bit rebuilds the model, want of memory is named)
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Finished, LaneEvent, Race, StopReason, advance

@@ -67,20 +67,11 @@ def chart_values(race: Race | None) -> list[str | None]:
     ]
 
 
-<<<<<<< HEAD
 def race_bytes(race: Race | None) -> bytes | None:
     """The race as a file holds it."""
     return trace_file.dumps(race).encode("utf-8") if race else None
 
 
-def race_file(data: bytes | None, shelf: Shelf, folder: str | Path) -> str | None:
-    """A file under `folder` that holds a race."""
-    return shelf.put(FILE_NAME, data, folder) if data else None
-=======
-def race_file(race: Race | None, folder: str | Path) -> Any:
-    """The race as a JSON file under `folder`, for the button that downloads it."""
-    if race is None:
-        return None
-    data = trace_file.dumps(race).encode("utf-8")
-    return for_download(FILE_NAME, data, folder, say(words.DOWNLOAD))
->>>>>>> b96ff8c (Faults: a full disk leaves a page without its file only, a flipped bit rebuilds the model, want of memory is named)
+def race_file(data: bytes | None, shelf: Shelf, folder: str | Path) -> Any:
+    """A file under `folder` that holds a race, for the button that downloads it."""
+    return for_download(FILE_NAME, data, shelf, folder, say(words.DOWNLOAD)) if data else None

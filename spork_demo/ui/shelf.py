@@ -19,11 +19,18 @@ class Shelf:
         self._lock = threading.Lock()
 
     def put(self, name: str, data: bytes, folder: str | Path) -> str:
-        """A file under `folder`, in a directory nobody can guess without its content."""
+        """A file under `folder`, in a directory nobody can guess without its content. It is there
+        whole or not at all: another visitor may be taking the same.
+        """
         place = Path(folder) / hashlib.sha256(name.encode() + data).hexdigest()
         with self._lock:
             place.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes(data)
+            fresh = place / f"{name}.new"
+            try:
+                fresh.write_bytes(data)
+                fresh.replace(place / name)
+            finally:
+                fresh.unlink(missing_ok=True)
             self._kept[place] = None
             self._kept.move_to_end(place)
             while len(self._kept) > self._most:

@@ -111,13 +111,8 @@ def file_values(
     table = as_csv(grid).encode("utf-8")
     everything = as_json(grid, state.provenance, prompts, found or None).encode("utf-8")
     files = [
-<<<<<<< HEAD
-        gr.update(value=shelf.put(name, text.encode("utf-8"), folder), interactive=True)
-        for name, text in texts.items()
-=======
-        for_download(CSV_NAME, table, folder, say(AS_CSV)),
-        for_download(JSON_NAME, everything, folder, say(AS_JSON)),
->>>>>>> b96ff8c (Faults: a full disk leaves a page without its file only, a flipped bit rebuilds the model, want of memory is named)
+        for_download(CSV_NAME, table, shelf, folder, say(AS_CSV)),
+        for_download(JSON_NAME, everything, shelf, folder, say(AS_JSON)),
     ]
     return [*files, *boxes]
 
