@@ -7,6 +7,8 @@ run tools of its own. A plain ASGI layer, so that streams pass through it untouc
 import logging
 import re
 
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -32,6 +34,10 @@ HUGE = {"detail": "The request is larger than this page takes."}
 BROKE = {"detail": "The server met an unexpected error."}
 
 
+NOSNIFF = {"x-content-type-options": "nosniff"}
+"""A browser takes an answer for what it says it is."""
+
+
 class TooLargeError(Exception):
     """A body that went on beyond its limit."""
 
@@ -47,9 +53,9 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif CLOSED.search(scope["path"]):
-            await JSONResponse(GONE, 404)(scope, receive, send)
+            await _said(GONE, 404)(scope, receive, send)
         elif _declared(scope) > self._limit(scope):
-            await JSONResponse(HUGE, 413)(scope, receive, send)
+            await _said(HUGE, 413)(scope, receive, send)
         else:
             await self._pass(scope, receive, send)
 
@@ -59,12 +65,14 @@ class Gate:
         answer = None
         try:
             await self._app(scope, passage.receive, passage.send)
+        except ClientDisconnect:
+            return
         except Exception as error:
             if not passage.huge:
                 LOG.exception("a request failed", extra={"fields": {"kind": type(error).__name__}})
-            answer = JSONResponse(BROKE, 500)
+            answer = _said(BROKE, 500)
         if passage.huge:
-            answer = JSONResponse(HUGE, 413)
+            answer = _said(HUGE, 413)
         if answer is not None and not passage.answered:
             await answer(scope, receive, send)
 
@@ -93,9 +101,13 @@ class _Passage:
             return
         self.answered = True
         if message["type"] == "http.response.start":
-            headers = [*message.get("headers", ()), (b"x-content-type-options", b"nosniff")]
+            headers = [*message.get("headers", ()), *Headers(NOSNIFF).raw]
             message = {**message, "headers": headers}
         await self._send(message)
+
+
+def _said(words: dict[str, str], status: int) -> JSONResponse:
+    return JSONResponse(words, status, NOSNIFF)
 
 
 def _declared(scope: Scope) -> int:

@@ -18,11 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 MORE = int(os.environ.get("SPORK_FUZZ", "1"))
 
 CASES = {
-    "race files": 900,
+    "race files": 500,
     "no race files": 300,
     "drawn races": 60,
     "charted races": 8,
-    "links": 600,
+    "links": 500,
     "restored links": 100,
     "runs": 600,
     "sweeps": 400,
@@ -30,7 +30,7 @@ CASES = {
     "calibrations": 300,
     "settings": 500,
     "endpoints of the API": 300,
-    "Spacefiles": 400,
+    "Spacefiles": 250,
     "log lines": 300,
     "streams of servers": 400,
     "counters of servers": 200,
@@ -75,7 +75,7 @@ def nested(depth: int, kind: type = list) -> Any:
 FILES = (
     *map(file_data, ("/etc/passwd", "../../etc/passwd", "file:///etc/passwd", "a\0b", "", None, 5)),
     *map(file_data, ("http://169.254.169.254/", "https://example.com/x.json", "//evil/x")),
-    file_data(str(ROOT / "Spacefile")),
+    *map(file_data, ("Spacefile", "./app.py", "spork_demo/__main__.py")),
     file_data("/etc/passwd", "http://127.0.0.1:1/"),
     [file_data("/proc/self/environ")],
     {"a": [file_data("/etc/passwd")]},

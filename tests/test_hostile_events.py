@@ -227,6 +227,11 @@ def test_data_of_an_event_may_be_anything(page, caplog, name, data):
     assert not [record for record in caplog.records if record.exc_info]
 
 
+def test_a_file_in_the_data_of_an_event_is_refused_too(page):
+    told = run(page, "inside_settled", None, data={"lane": file_data("/etc/passwd")})
+    assert told == guard.MISFIT
+
+
 def test_too_few_values_are_refused_without_a_word_of_them(page, caplog, capfd):
     with caplog.at_level(logging.INFO):
         assert run(page, "race", "a secret prompt") == guard.MISFIT

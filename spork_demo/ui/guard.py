@@ -33,20 +33,20 @@ class MisfitError(ValueError):
 
 
 def guard(page: gr.Blocks) -> None:
-    """Check what is sent to any event of the page before a widget reads it."""
-    read = page.preprocess_data
+    """Check what is sent to any event of the page before a widget or a handler reads it."""
+    process, read = page.process_api, page.preprocess_data
 
-    async def checked(event: Any, inputs: list[Any], *rest: Any, **options: Any) -> Any:
-        with speaking(event.page or ENGLISH):
-            try:
-                _check(event.inputs, inputs)
-                return await read(event, inputs, *rest, **options)
-            except Exception as error:
-                told = {"event": event.api_name, "kind": type(error).__name__}
-                LOG.warning("a request was refused", extra={"fields": told})
-                raise gr.Error(say(MISFIT), print_exception=False) from None
+    async def processed(block_fn: Any, *rest: Any, **options: Any) -> Any:
+        with speaking(block_fn.page or ENGLISH), _fitting(block_fn):
+            _check((), [getattr(options.get("event_data"), "_data", None)])
+        return await process(block_fn, *rest, **options)
 
-    page.preprocess_data = checked
+    async def checked(block_fn: Any, inputs: list[Any], *rest: Any, **options: Any) -> Any:
+        with speaking(block_fn.page or ENGLISH), _fitting(block_fn):
+            _check(block_fn.inputs, inputs)
+            return await read(block_fn, inputs, *rest, **options)
+
+    page.process_api, page.preprocess_data = processed, checked
 
 
 def answering(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,6 +84,17 @@ def sent(event: gr.EventData, name: str, otherwise: int = 0) -> int:
     data = getattr(event, "_data", None)
     value = data.get(name) if isinstance(data, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+@contextlib.contextmanager
+def _fitting(event: Any) -> Iterator[None]:
+    """Any error inside is the request's: it is refused, and no word of it is logged."""
+    try:
+        yield
+    except Exception as error:
+        told = {"event": event.api_name, "kind": type(error).__name__}
+        LOG.warning("a request was refused", extra={"fields": told})
+        raise gr.Error(say(MISFIT), print_exception=False) from None
 
 
 @contextlib.contextmanager
