@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 
 from spork_demo import language
 from spork_demo.charts import palette
+from spork_demo.compression import compression
 from spork_demo.gate import Gate
 from spork_demo.host import Host
 from spork_demo.language import LANGUAGES, later, say, speaking
@@ -113,8 +114,8 @@ def launch_options(limits: Limits) -> dict[str, Any]:
     """Keyword arguments of launch() this page needs."""
     return {
         "theme": theme(),
-        "css": palette.css_variables(),
-        "css_paths": [STYLE, STAGE_STYLE, LEARN_STYLE],
+        "css": f"{palette.css_variables()}\n{round_text.STYLE}",
+        "css_paths": [STYLE, STAGE_STYLE, LEARN_STYLE, plotly_view.STYLE],
         "head": "".join(
             (
                 language_script(),
@@ -130,7 +131,9 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "enable_monitoring": False,
         "show_error": False,
         "max_file_size": f"{limits.upload_mb}mb",
-        "app_kwargs": {"middleware": [Middleware(Gate, limits.upload_mb * 1_000_000)]},
+        "app_kwargs": {
+            "middleware": [Middleware(Gate, limits.upload_mb * 1_000_000), compression()]
+        },
         "state_session_capacity": limits.visitors,
         "max_threads": THREADS + sum(limits.queues.values()),  # whoever waits has a job of them
     }

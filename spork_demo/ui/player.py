@@ -152,9 +152,9 @@ def _filled(part: str, texts: dict[str, str]) -> str:
 
 def style() -> str:
     """Every style of the site in one file."""
-    files = (ASSETS / "player.css", RACE_STYLE, STAGE_STYLE)
+    files = (ASSETS / "player.css", RACE_STYLE, STAGE_STYLE, plotly_view.STYLE)
     texts = [file.read_text(encoding="utf-8") for file in files]
-    return "\n".join([css_variables(), *texts, plotly_view.STYLE, round_text.STYLE])
+    return "\n".join([css_variables(), *texts, round_text.STYLE])
 
 
 def script() -> str:

@@ -19,6 +19,7 @@ from spork_demo.language import later, say
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 SCRIPT = ASSETS / "plotly_view.js"
+STYLE = ASSETS / "plotly_view.css"
 LIBRARY = ASSETS / "vendor" / "plotly-cartesian.min.js"
 """A third of the script that plotly.py carries: the trace types of maps and 3-D are left out."""
 
@@ -62,40 +63,6 @@ TEMPLATE = """
 </figure>
 """
 
-STYLE = """
-.plotly-view { margin: 0; min-width: 0; }
-.plotly-view[hidden], .plotly-view [hidden] { display: none; }
-.pv-head { display: flex; justify-content: space-between; align-items: baseline; gap: 12px; }
-.pv-title { font-weight: 600; font-size: 16px; }
-.pv-files { flex: none; }
-.pv-save, .pv-svg { font-size: 12px; font-weight: 400; padding: 2px 8px; border-radius: 6px;
-  background: transparent; border: 1px solid var(--border-color-primary); color: inherit; }
-.pv-scroll { overflow: hidden; }
-.pv-scroll[data-scrolls] { overflow: auto; }
-.pv-caption { font-size: 14px; margin-top: 4px; line-height: 1.45; color: inherit; }
-.pv-words, .pv-hidden { position: absolute; width: 1px; height: 1px; overflow: hidden;
-  clip-path: inset(50%); white-space: nowrap; }
-.plotly-view[data-state="words"] .pv-words { position: static; width: auto; height: auto;
-  clip-path: none; white-space: normal; }
-.pv-table { overflow: auto; max-height: 332px; margin-top: 10px; }
-.pv-table table { border-collapse: collapse; border: 0; min-width: 100%; margin: 0;
-  font-size: 13px; }
-.pv-table tr, .pv-table th, .pv-table td { border: 0; }
-.pv-table th, .pv-table td { text-align: left; padding: 2px 12px; white-space: nowrap;
-  border-bottom: 1px solid var(--border-color-primary); font-variant-numeric: tabular-nums;
-  color: inherit; }
-.pv-table thead th { position: sticky; top: 0; background: var(--background-fill-primary);
-  font-weight: 600; }
-.pv-table tbody th { border-left: 5px solid var(--row, transparent); font-weight: 400; }
-.pv-table tr[data-selected] { background: var(--background-fill-secondary); }
-.pv-table button { font-family: var(--font-mono); font-size: 13px; font-weight: 400;
-  padding: 1px 6px; border-radius: 4px; border: 1px solid var(--border-color-primary);
-  background: transparent; color: inherit; cursor: pointer; }
-.pv-table button:hover, .pv-table button[aria-pressed="true"] { border-color: currentColor; }
-.plotly-view button:focus-visible, .pv-scroll:focus-visible {
-  outline: 2px solid var(--color-accent); outline-offset: -1px; }
-"""
-
 ON_LOAD = """
 const start = () => window.sporkPlotly.mount(
   element, props, watch, (name, data) => trigger('node_click', data));
@@ -111,12 +78,13 @@ else {
 
 
 def plotly_view(value: str | None = None, **options: Any) -> gr.HTML:
-    """A component that draws what `payload` returns; the page must have `head()` in its launch.
+    """A component that draws what `payload` returns; the page must have `head()` and
+    the sheet STYLE in its launch.
 
     `view.node_click(handler)` passes gr.EventData with `.index`. A function and not a subclass of
     gr.HTML, because Gradio writes a stub file beside every subclass.
     """
-    return gr.HTML(value, html_template=TEMPLATE, css_template=STYLE, js_on_load=ON_LOAD, **options)
+    return gr.HTML(value, html_template=TEMPLATE, js_on_load=ON_LOAD, **options)
 
 
 def payload(

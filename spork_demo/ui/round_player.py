@@ -7,8 +7,6 @@ from typing import Any
 
 import gradio as gr
 
-from spork_demo.ui.round_text import STYLE
-
 TEMPLATE = '<section class="rounds"></section>'
 MOUNT = """
 const start = () => window.sporkRounds
@@ -21,4 +19,4 @@ start();
 
 def round_player(value: str | None = None, **options: Any) -> gr.HTML:
     """The component; its custom event `settled` carries the lane and round it came to rest on."""
-    return gr.HTML(value, html_template=TEMPLATE, css_template=STYLE, js_on_load=MOUNT, **options)
+    return gr.HTML(value, html_template=TEMPLATE, js_on_load=MOUNT, **options)

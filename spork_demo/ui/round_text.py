@@ -33,6 +33,7 @@ MARKS += "\n".join(
     for name, look in FATES.items()
 )
 STYLE = f"{SHEET.read_text(encoding='utf-8')}\n{MARKS}"
+"""For launch(css=...), once a page."""
 
 
 def script_tag() -> str:
@@ -42,7 +43,7 @@ def script_tag() -> str:
 
 def text_view(value: str | None = None, **options: Any) -> gr.HTML:
     """A component that writes what `text_value` returns."""
-    return gr.HTML(value, html_template=TEMPLATE, css_template=STYLE, js_on_load=MOUNT, **options)
+    return gr.HTML(value, html_template=TEMPLATE, js_on_load=MOUNT, **options)
 
 
 def text_value(place: str, verdict: str, committed: list[list[str]] | None = None) -> str:

@@ -13,8 +13,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from spork_demo.charts import acceptance, comparison, palette  # noqa: E402
 from spork_demo.trace import Race  # noqa: E402
 from spork_demo.ui.inside import build_inside  # noqa: E402
+from spork_demo.ui.plotly_view import STYLE as SHEET  # noqa: E402
 from spork_demo.ui.plotly_view import head, payload, plotly_view  # noqa: E402
-from spork_demo.ui.round_text import script_tag  # noqa: E402
+from spork_demo.ui.round_text import STYLE, script_tag  # noqa: E402
 from tests.handmade_rounds import handmade_race, hostile_race  # noqa: E402
 
 RACES = {"handmade": handmade_race, "hostile": hostile_race, "empty": lambda: Race("", ())}
@@ -60,7 +61,8 @@ if __name__ == "__main__":
     build_page(RACES[kind]()).launch(
         server_port=int(port),
         head=head() + script_tag(),
-        css=palette.css_variables(),
+        css=f"{palette.css_variables()}\n{STYLE}",
+        css_paths=[SHEET],
         root_path=root or None,
         quiet=True,
         footer_links=[],
