@@ -4,15 +4,9 @@
 (() => {
   "use strict";
   const { races, words } = window.sporkSitePage;
+  const { make } = window.sporkParts;
   const waiting = new Map();
   const at = (id) => document.getElementById(id);
-
-  function make(tag, className, text) {
-    const node = document.createElement(tag);
-    if (className) node.className = className;
-    if (text !== undefined) node.textContent = text;
-    return node;
-  }
 
   /* One of the page's components: `mount` is the script Gradio would run when it appears. */
   function component(element, mount, trigger = () => {}) {

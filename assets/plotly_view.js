@@ -4,6 +4,7 @@
   "use strict";
   if (window.sporkPlotly) return;
 
+  const { make } = window.sporkParts;
   const CONFIG = { displayModeBar: false, displaylogo: false, typesetMath: false, scrollZoom: false };
   const views = new Set();
   let library = null;
@@ -36,13 +37,6 @@
   const IDLE_AFTER_MS = 1500;
   function whenIdle(run) {
     setTimeout(() => (window.requestIdleCallback || setTimeout)(run), IDLE_AFTER_MS);
-  }
-
-  function make(tag, className, text) {
-    const node = document.createElement(tag);
-    if (className) node.className = className;
-    if (text !== undefined) node.textContent = text;
-    return node;
   }
 
   function isDark(node) {

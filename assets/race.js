@@ -5,28 +5,9 @@
   "use strict";
   if (window.sporkRace) return;
 
-  const SPEEDS = [0.25, 0.5, 1, 2, 4];
+  const { CALM_MS, make, button, speedMenu, calm, fill } = window.sporkParts;
   const HOVER_MS = 180;
   const LEAVE_MS = 280;
-  const CALM_MS = 1000;
-  const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-
-  function make(tag, className, text) {
-    const element = document.createElement(tag);
-    if (className) element.className = className;
-    if (text !== undefined && text !== null) element.textContent = text;
-    return element;
-  }
-
-  function button(className, text, onClick) {
-    const element = make("button", className, text);
-    element.type = "button";
-    element.addEventListener("click", onClick);
-    return element;
-  }
-
-  const fill = (template, values) =>
-    template.replace(/\{(\w+)\}/g, (all, name) => (name in values ? String(values[name]) : all));
 
   const visible = (text) =>
     text.replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "␍");
@@ -391,15 +372,8 @@
       this.replay = button("race-replay", words.replay, () => this.toggle());
       this.all = button("race-all", words.show_all, () => this.finish());
       this.all.hidden = true;
-      const speed = make("select", "race-speed");
-      speed.setAttribute("aria-label", words.speed);
-      SPEEDS.forEach((value) => {
-        const option = make("option", "", `${value}×`);
-        option.value = value;
-        option.selected = value === this.speed;
-        speed.append(option);
-      });
-      speed.addEventListener("change", () => this.setSpeed(Number(speed.value)));
+      const speed = speedMenu("race-speed", words.speed, this.speed,
+        (value) => this.setSpeed(value));
       const buttons = make("div", "race-buttons");
       buttons.append(this.replay, speed, this.all, about);
       const prompt = make("p", "race-prompt");

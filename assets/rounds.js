@@ -6,32 +6,12 @@
   "use strict";
   if (window.sporkRounds) return;
 
-  const SPEEDS = [0.25, 0.5, 1, 2, 4];
+  const { CALM_MS, make, button, speedMenu, calm, fill } = window.sporkParts;
   const BEFORE_CHARACTERS = 700;
   const LEAP = 10;
   const REST_MS = 140; // a round that stays so long is one the reader wants to see
   const GLIMPSE_MS = 1000; // while playing, the views beside the player follow at this pace
-  const CALM_MS = 1000;
   const ANNOUNCE_MS = 700;
-  const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-
-  function make(tag, className, text) {
-    const node = document.createElement(tag);
-    if (className) node.className = className;
-    if (text !== undefined && text !== null) node.textContent = text;
-    return node;
-  }
-
-  function button(className, text, onClick) {
-    const node = make("button", className, text);
-    node.type = "button";
-    node.addEventListener("click", onClick);
-    return node;
-  }
-
-  const fill = (template, values) =>
-    (template || "").replace(/\{(\w+)\}/g, (all, name) =>
-      name in values ? String(values[name]) : all);
 
   const span = (ms) =>
     ms >= 999.5 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(ms >= 9.95 ? 0 : 1)} ms`;
@@ -261,15 +241,8 @@
         });
       this.player = button("rounds-play", words.play, () => this.toggle());
       this.player.id = "inside-play";
-      const speed = make("select", "rounds-speed");
-      speed.setAttribute("aria-label", words.speed);
-      SPEEDS.forEach((value) => {
-        const option = make("option", "", `${value}×`);
-        option.value = value;
-        option.selected = value === this.speed;
-        speed.append(option);
-      });
-      speed.addEventListener("change", () => (this.speed = Number(speed.value)));
+      const speed = speedMenu("rounds-speed", words.speed, this.speed,
+        (value) => (this.speed = value));
       bar.append(this.back, this.player, this.forth, speed);
       if (this.lanes.length > 1) bar.append(this.allBox());
       bar.append(make("span", "rounds-keys", words.keys));

@@ -5,18 +5,12 @@
   "use strict";
   if (window.sporkStage) return;
 
+  const { make, fill } = window.sporkParts;
   const SVG = "http://www.w3.org/2000/svg";
   const LINE = 50; // the height of a line of the tree, in the units its widths are in
   const LEAST_SCALE = 2; // labels of 14 units are then 28 pixels high
   const MOST_SCALE = 3.4;
   const BEFORE = 220; // characters of the text before a round that large type has room for
-
-  function make(tag, className, text) {
-    const element = document.createElement(tag);
-    if (className) element.className = className;
-    if (text !== undefined && text !== null) element.textContent = text;
-    return element;
-  }
 
   function draw(tag, attributes, text) {
     const element = document.createElementNS(SVG, tag);
@@ -24,9 +18,6 @@
     if (text !== undefined) element.textContent = text;
     return element;
   }
-
-  const fill = (template, values) =>
-    template.replace(/\{(\w+)\}/g, (all, name) => (name in values ? String(values[name]) : all));
 
   /* The fork tree as large as the room allows, its first lines where not all fit. */
   function tree(value, fates, words, room) {

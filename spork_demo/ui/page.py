@@ -19,7 +19,7 @@ from spork_demo.language import LANGUAGES, later, say, speaking
 from spork_demo.line import Line
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Race
-from spork_demo.ui import calibrate, explore, plotly_view, round_text, words
+from spork_demo.ui import calibrate, explore, parts, plotly_view, round_text, words
 from spork_demo.ui.api import build_api
 from spork_demo.ui.events import LIGHT, speak_here
 from spork_demo.ui.guard import guard
@@ -119,6 +119,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "head": "".join(
             (
                 language_script(),
+                parts.script_tag(),
                 plotly_view.head(),
                 script_tag(),
                 round_text.script_tag(),

@@ -19,7 +19,7 @@ from spork_demo.charts.scheduling import (
 )
 from spork_demo.language import LANGUAGES, current, known, later, say
 from spork_demo.trace import Provenance, Race, Trace
-from spork_demo.ui import plotly_view, round_player, round_text, words
+from spork_demo.ui import parts, plotly_view, round_player, round_text, words
 from spork_demo.ui.ending import with_ends_named
 from spork_demo.ui.inside import telling_lane, telling_round
 from spork_demo.ui.judge_view import judge_payload
@@ -38,6 +38,7 @@ from spork_demo.ui.tree_view import tree_payload
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 SCRIPTS = (
+    parts.SCRIPT,
     plotly_view.SCRIPT,
     RACE_SCRIPT,
     round_text.SCRIPT,
@@ -141,8 +142,8 @@ def page(races: Sequence[tuple[str, str]]) -> str:
     )
     filled |= {"code": current(), "chart": plotly_view.TEMPLATE, "rounds": round_player.TEMPLATE}
     filled["data"] = json.dumps(told, ensure_ascii=False).replace("<", "\\u003c")
-    parts = PAGE.split("$")
-    return parts[0] + "".join(_filled(part, filled) for part in parts[1:])
+    pieces = PAGE.split("$")
+    return pieces[0] + "".join(_filled(piece, filled) for piece in pieces[1:])
 
 
 def _filled(part: str, texts: dict[str, str]) -> str:
@@ -159,11 +160,11 @@ def style() -> str:
 
 def script() -> str:
     """Every script of the site in one file but the chart library, which is read when needed."""
-    parts = [
+    texts = [
         'window.sporkPlotlyAddress = "assets/plotly.min.js";',
         *(file.read_text(encoding="utf-8") for file in SCRIPTS),
     ]
-    return "\n".join(parts)
+    return "\n".join(texts)
 
 
 def _stories(lane: Trace, place: int) -> dict[str, str]:

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from spork_demo.charts import acceptance, comparison, palette  # noqa: E402
 from spork_demo.trace import Race  # noqa: E402
+from spork_demo.ui import parts  # noqa: E402
 from spork_demo.ui.inside import build_inside  # noqa: E402
 from spork_demo.ui.plotly_view import STYLE as SHEET  # noqa: E402
 from spork_demo.ui.plotly_view import head, payload, plotly_view  # noqa: E402
@@ -60,7 +61,7 @@ if __name__ == "__main__":
     port, kind, root = [*sys.argv[1:], *["7863", "handmade", ""][len(sys.argv) - 1 :]]
     build_page(RACES[kind]()).launch(
         server_port=int(port),
-        head=head() + script_tag(),
+        head=parts.script_tag() + head() + script_tag(),
         css=f"{palette.css_variables()}\n{STYLE}",
         css_paths=[SHEET],
         root_path=root or None,
