@@ -19,18 +19,21 @@ from tests.missing import missing
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "/usr/bin/chromium")
 FAKE_APP = Path(__file__).with_name("fake_app.py")
 START_SECONDS = 60
+PATIENCE_MS = 60_000
+"""How long a test waits for what is to be seen: two busy cores serve page, host and browser."""
 
 
 @pytest.fixture(scope="session")
 def browser():
     """Headless Chromium for the whole session."""
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         missing("playwright is not installed")
     path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
     if path is None:
         missing("no Chromium was found on PATH")
+    expect.set_options(timeout=PATIENCE_MS)
     arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=arguments)
@@ -89,7 +92,7 @@ def open_page(browser, fake_app):
         size = {"width": width, "height": height}
         contexts.append(browser.new_context(viewport=size, accept_downloads=True, **context))
         page = contexts[-1].new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(fake_app(*options) + query)
         page.wait_for_selector(".lane .token")

@@ -19,7 +19,9 @@ def calibrate(page):
 
 
 def threshold(page) -> str:
-    return THRESHOLD.search(page.inner_text("#calibrate-score-chart .pv-caption"))[1]
+    caption = page.locator("#calibrate-score-chart .pv-caption")
+    expect(caption).to_contain_text(THRESHOLD)
+    return THRESHOLD.search(caption.inner_text())[1]
 
 
 def test_calibrate_move_the_quantile_apply_and_find_it_on_the_race_tab(open_page):
@@ -41,7 +43,7 @@ def test_calibrate_move_the_quantile_apply_and_find_it_on_the_race_tab(open_page
     assert wanted != first
     caption = page.locator("#calibrate-score-chart .pv-caption")
     expect(caption).to_contain_text(f"At τ {wanted},")
-    assert f"τ {wanted}" in page.text_content("#calibrate-score-chart .pv-chart")
+    expect(page.locator("#calibrate-score-chart .pv-chart")).to_contain_text(f"τ {wanted}")
     page.click("#calibrate-apply")
     expect(page.locator("#calibrate-notice")).to_contain_text(f"τ {wanted}")
     expect(page.locator("#calibrate-notice")).to_contain_text("Lane 2")
@@ -74,4 +76,4 @@ def test_in_chinese_on_a_phone_nothing_runs_off_the_page(open_page):
     page.locator("#calibrate-reliability-chart").scroll_into_view_if_needed()
     page.wait_for_selector("#calibrate-reliability-chart .main-svg")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert "τ 为" in page.inner_text("#calibrate-score-chart .pv-caption")
+    expect(page.locator("#calibrate-score-chart .pv-caption")).to_contain_text("τ 为")

@@ -45,7 +45,7 @@ def test_exact_dspark_is_the_lane_that_is_offered_and_its_drafter_is_named(open_
     page.click("#pair input")
     page.get_by_role("option", name="SmolLM2-135M-Instruct", exact=True).click()
     page.wait_for_selector("#lane3-rules input[value=article]:checked")
-    assert "needs its own trained drafter" in page.inner_text("#lane-pickers")
+    expect(page.locator("#lane-pickers")).to_contain_text("needs its own trained drafter")
 
 
 def test_when_the_model_comes_late_the_pickers_catch_up_but_choices_stay(open_page):
@@ -61,7 +61,7 @@ def test_when_the_model_comes_late_the_pickers_catch_up_but_choices_stay(open_pa
 def test_a_round_tells_why_so_many_were_sent(open_page):
     page = open_page(*DSPARK)
     open_inside(page)
-    assert "Sending 5 drafts is expected to commit" in page.inner_text("#inside-story")
+    expect(page.locator("#inside-story")).to_contain_text("Sending 5 drafts is expected to commit")
     assert "in vain" not in page.inner_text("#inside-told")
     assert page.locator("#inside-told .rt-dropped .rt-cut").count() == 2
     page.locator("#inside-costs").scroll_into_view_if_needed()
@@ -78,10 +78,12 @@ def test_the_schedule_is_chosen_on_the_page(open_page):
     page.check("#knob-schedule input[value=threshold]")
     run(page)
     wait_until_finished(page)
-    page.wait_for_timeout(1000)
+    page.get_by_role("tab", name="Inside a round").click()
+    expect(page.locator("#inside-told .rounds-token")).to_contain_text("of 96")
     open_inside(page)
-    assert "The rule is to stop before the first draft below c" in page.inner_text("#inside-story")
-    assert page.locator("#inside-costs figure:visible").count() == 0
+    story = page.locator("#inside-story")
+    expect(story).to_contain_text("The rule is to stop before the first draft below c")
+    expect(page.locator("#inside-costs figure:visible")).to_have_count(0)
 
 
 def test_the_diagram_grows_while_the_race_runs(open_page):
@@ -111,8 +113,8 @@ def test_a_recording_picked_during_a_run_ends_it_and_stays(open_page):
     page.wait_for_timeout(2500)
     assert badge(page) == "recorded"
     assert page.inner_text(".race-prompt").endswith("Write a tiny Python function.")
-    assert page.input_value("#recordings input") == "Exact DSpark"
-    assert "This is a recorded race" in page.inner_text("#notice")
+    expect(page.locator("#recordings input")).to_have_value("Exact DSpark")
+    expect(page.locator("#notice")).to_contain_text("This is a recorded race")
     run(page, "And again.")
     page.wait_for_selector(".is-live .lane[data-lane='0'] .token:nth-of-type(3)")
     page.click("#stop")

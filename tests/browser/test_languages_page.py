@@ -27,6 +27,7 @@ def test_a_race_is_run_and_read_in_chinese(open_page):
     page.click("#run")
     page.wait_for_selector(".is-live .badge-live")
     notice(page, "已完成")
+    page.wait_for_selector(".race:not(.is-live) .lane[data-lane='2'].is-finished")
     assert "实时" in page.inner_text(".badge")
     assert page.inner_text(".lane[data-lane='0'] .lane-verdict") == "基准"
     assert page.inner_text(".lane[data-lane='1'] .lane-verdict") == "与贪心完全一致"

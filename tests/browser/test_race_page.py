@@ -1,9 +1,13 @@
 """The race page in a browser, on a fake host: what a visitor sees and can do."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from playwright.sync_api import expect
 
+from spork_demo.trace import Provenance
+from spork_demo.trace_file import dumps
 from tests.browser.fake_app import HOSTILE
 from tests.sample_race import sample_race
 
@@ -12,6 +16,14 @@ SLOWER = ("--gap", "0.08")
 """Some 15 seconds a run: enough to press Stop on a busy machine."""
 TEXTS = "[...document.querySelectorAll('.lane-text')].map(x => x.textContent)"
 COUNTS = "[...document.querySelectorAll('.lane-count')].map(x => parseInt(x.textContent))"
+NOTE_WHEN_A_LANE_IS_OVER = f"""
+() => new MutationObserver(() => {{
+  const over = document.querySelector(".is-replaying .lane[data-lane='1'].is-finished");
+  if (over) window.noted ??= {COUNTS};
+}}).observe(document.querySelector(".race"), {{ subtree: true, attributes: true }})
+"""
+"""The counts of all lanes at the moment the second is over."""
+
 CONTRASTS = """
 () => {
   const parts = (text) => {
@@ -44,7 +56,12 @@ CONTRASTS = """
 
 
 def wait_until_finished(page):
-    page.wait_for_function("document.querySelector('#notice').textContent.includes('Finished')")
+    page.wait_for_function(
+        "document.querySelector('#notice').textContent.includes('Finished')"
+        " && !document.querySelector('.race.is-live')"
+        " && document.querySelectorAll('.lane').length"
+        " === document.querySelectorAll('.lane.is-finished').length"
+    )
 
 
 def run(page, prompt="Say hello."):
@@ -58,10 +75,22 @@ def upload(page, file):
     chooser.value.set_files(file)
 
 
+def download(page, file, prompt):
+    """The race file, which the page has a moment after the race; until then it is the last one."""
+    for _ in range(50):
+        with page.expect_download() as saved:
+            page.click("#download")
+        saved.value.save_as(file)
+        if json.loads(file.read_text(encoding="utf-8"))["lanes"][0]["prompt"] == prompt:
+            return
+        page.wait_for_timeout(200)
+    pytest.fail(f"there is no file of the race on {prompt!r}")
+
+
 def turn(page, knob, value):
     """Type a value; a widget that has only just appeared may drop the first try, visibly."""
     box = f"{knob} input[type=number]"
-    for _ in range(5):
+    for _ in range(30):
         page.fill(box, str(value))
         page.keyboard.press("Tab")
         page.wait_for_timeout(100)
@@ -97,7 +126,7 @@ def test_run_goes_live_and_ends_with_results_and_charts(open_page):
     assert page.inner_text(".race-prompt").endswith("Say hello.")
     page.locator("#speed-chart").scroll_into_view_if_needed()
     page.wait_for_selector("#speed-chart .main-svg")
-    assert "96 tokens" in page.inner_text(".race .sr-only")
+    expect(page.locator(".race .sr-only")).to_contain_text("96 tokens")
 
 
 def test_stop_keeps_the_text_and_the_next_run_works(open_page):
@@ -123,11 +152,11 @@ def test_stop_keeps_the_text_and_the_next_run_works(open_page):
 def test_replay_plays_lanes_by_their_own_clocks(open_page, motion):
     page = open_page(reduced_motion=motion)
     whole = page.evaluate(TEXTS)
+    page.evaluate(NOTE_WHEN_A_LANE_IS_OVER)
     page.click(".race-replay")
     page.wait_for_selector(".is-replaying")
-    page.wait_for_selector(".lane[data-lane='1'].is-finished")
-    assert not page.query_selector(".lane[data-lane='0'].is-finished")
-    greedy, spork, _ = page.evaluate(COUNTS)
+    page.wait_for_function("window.noted")
+    greedy, spork, _ = page.evaluate("window.noted")
     assert spork == 60
     assert 20 < greedy < 60
     page.wait_for_selector(".race:not(.is-replaying)")
@@ -139,7 +168,7 @@ def test_replay_pauses_and_shows_all(open_page):
     page = open_page()
     page.select_option(".race-speed", "0.25")
     page.click(".race-replay")
-    page.wait_for_timeout(400)
+    page.wait_for_function(f"({COUNTS})[0] > 0")
     page.click(".race-replay")
     before = page.evaluate(COUNTS)
     page.wait_for_timeout(400)
@@ -194,7 +223,7 @@ def test_hostile_text_is_shown_literally(open_page):
     assert "<img␣src=x" in page.inner_text(".token-card")
     assert page.locator("#notice img, .token-card img, #recordings img").count() == 0
     page.get_by_role("tab", name="Inside a round").click()
-    page.wait_for_timeout(800)
+    page.wait_for_selector("#inside-tree [data-state=drawn]")
     assert page.evaluate("window.hacked") is None
 
 
@@ -203,12 +232,8 @@ def test_a_downloaded_race_opens_again_and_a_bad_file_changes_nothing(open_page,
     run(page)
     wait_until_finished(page)
     shown = page.evaluate(TEXTS)
-    page.wait_for_timeout(800)
-    with page.expect_download() as download:
-        page.click("#download")
     file = tmp_path / "race.json"
-    download.value.save_as(file)
-    assert json.loads(file.read_text(encoding="utf-8"))["lanes"][0]["prompt"] == "Say hello."
+    download(page, file, "Say hello.")
     page.reload()
     page.wait_for_selector(".lane .token")
     upload(page, file)
@@ -220,6 +245,28 @@ def test_a_downloaded_race_opens_again_and_a_bad_file_changes_nothing(open_page,
     upload(page, bad)
     page.wait_for_function("document.querySelector('#notice').textContent.includes('kept')")
     assert page.evaluate(TEXTS) == shown
+
+
+def test_an_imported_race_says_where_and_when_it_was_measured(open_page, tmp_path):
+    page = open_page()
+    place = Provenance(
+        "0.1.0",
+        "Other-7B",
+        device="GPU <b>&amp;</b>",
+        dtype="bfloat16",
+        date="2026-10-01T08:00:00Z",
+    )
+    race = sample_race("Measured elsewhere.", 12)
+    lanes = tuple(replace(lane, provenance=place) for lane in race.lanes)
+    file = tmp_path / "race.json"
+    file.write_text(dumps(replace(race, lanes=lanes, recorded=False)), encoding="utf-8")
+    upload(page, file)
+    page.wait_for_function(
+        "document.querySelector('.race-prompt').innerText.endsWith('elsewhere.')"
+    )
+    assert badge(page) == "recorded"
+    assert "Other-7B · GPU <b>&amp;</b> · bfloat16 · 2026-10-01" in page.inner_text(".race-origin")
+    assert page.locator(".race b").count() == 0
 
 
 def test_knobs_in_closed_accordions_count(open_page):
@@ -262,8 +309,10 @@ def test_small_screens_have_no_horizontal_overflow_and_stack_the_lanes(open_page
     page.click("#knobs button")
     for width in (768, 390, 320):
         page.set_viewport_size({"width": width, "height": 844})
-        page.wait_for_timeout(500)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.wait_for_function(
+            "(width) => innerWidth === width && document.documentElement.scrollWidth <= width",
+            arg=width,
+        )
     assert len(set(page.evaluate(tops))) == 3
 
 
@@ -271,9 +320,9 @@ def test_small_screens_have_no_horizontal_overflow_and_stack_the_lanes(open_page
 def test_text_reads_on_its_background(open_page, theme):
     page = open_page(query=f"?__theme={theme}")
     page.check(".race-dropped input")
-    page.wait_for_timeout(300)
-    dark = page.evaluate("document.body.classList.contains('dark')")
-    assert dark == (theme == "dark")
+    page.wait_for_function(
+        "(dark) => document.body.classList.contains('dark') === dark", arg=theme == "dark"
+    )
     low = {tuple(pair) for pair in page.evaluate(CONTRASTS) if pair[1] < 4.5}
     assert low == set()
 

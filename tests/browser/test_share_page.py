@@ -6,8 +6,6 @@ from playwright.sync_api import expect
 from tests.browser.test_race_page import turn
 from tests.sample_race import PAIR
 
-expect.set_options(timeout=30_000)  # two cores serve page, model and browser
-
 CLIPBOARD = ["clipboard-read", "clipboard-write"]
 LANES = ("--dspark",)
 
@@ -31,7 +29,7 @@ def test_a_second_browser_gets_the_same_prompt_and_settings(open_page, browser, 
     choose(page, "#lane4-method", "SPORK")
     page.click("#lane4-rules input[value=article]")
     choose(page, "#lane4-preset", "SPORK as in the article")
-    page.wait_for_timeout(300)
+    expect(page.locator("#lane4-preset input")).to_have_value("SPORK as in the article")
     page.click("#knobs button")
     turn(page, "#knob-fork_width", 9)
     page.click("#copy-link")
@@ -41,17 +39,17 @@ def test_a_second_browser_gets_the_same_prompt_and_settings(open_page, browser, 
     assert page.evaluate("location.href") == link
     assert f"/{path}?" in link
     other = browser.new_context().new_page()
-    other.set_default_timeout(20_000)
+    other.set_default_timeout(60_000)
     other.goto(link)
     other.wait_for_selector(".lane .token")
     other.wait_for_function("document.querySelector('#prompt textarea').value.startsWith('Wie')")
     assert other.input_value("#prompt textarea") == "Wie spät ist es? <b>&amp;=#</b>"
     other.click("#lanes button")
-    assert other.input_value("#lane4-method input") == "SPORK"
+    expect(other.locator("#lane4-method input")).to_have_value("SPORK")
     expect(other.locator("#lane4-rules input[value=article]")).to_be_checked()
     expect(other.locator("#lane4-preset input")).to_have_value("SPORK as in the article")
     other.click("#knobs button")
-    assert other.input_value("#knob-fork_width input[type=number]") == "9"
+    expect(other.locator("#knob-fork_width input[type=number]")).to_have_value("9")
     other.click("#copy-link")
     assert field(other) == link
     other.context.close()
