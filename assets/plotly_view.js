@@ -76,11 +76,9 @@
       this.svg.addEventListener("click", () => this.download("svg"));
       this.table.addEventListener("keydown", (event) => this.move(event));
       new ResizeObserver(() => this.resized()).observe(this.scroll);
-      new IntersectionObserver((entries, observer) => {
-        if (!entries.some((entry) => entry.isIntersecting)) return;
-        observer.disconnect();
-        this.wanted = true;
-        this.draw();
+      new IntersectionObserver((entries) => {
+        this.wanted = entries.at(-1).isIntersecting;
+        if (this.shown !== this.value) this.draw();
       }, { rootMargin: "200px" }).observe(shell);
     }
 
@@ -168,7 +166,9 @@
     }
 
     retheme() {
-      if (this.drawn && isDark(this.shell) !== this.dark) this.draw();
+      if (!this.drawn || isDark(this.shell) === this.dark) return;
+      this.shown = null; // to be drawn anew, once it is in view
+      this.draw();
     }
 
     download(format) {

@@ -146,7 +146,7 @@ def test_the_overhead_is_the_median_ratio_of_turns_after_a_warm_up(monkeypatch):
             closed.append(True)
 
     closed = []
-    monkeypatch.setattr(page._Opened, "on", lambda host, spacefile: Tab(host))
+    monkeypatch.setattr(page.Opened, "on", lambda host, spacefile, tokens: Tab(host))
     found = page_overhead(engine, None, "w1")
     assert found["lane_seconds_without_page"] == 2.0
     assert found["ratio"] == pytest.approx((2.1 + page.TURNS // 2) / 2.0)

@@ -5,23 +5,19 @@ the processor, so a visitor's browser elsewhere costs less than what is measured
 """
 
 import contextlib
-import shutil
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from spork_demo.bench.browser import Opened
 from spork_demo.engine import Engine, empty_race, run_lanes
 from spork_demo.host import PairInfo, Status
 from spork_demo.settings import Settings
 from spork_demo.spacefile import Spacefile
 from spork_demo.trace import LaneEvent, Race, advance
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TURNS = 5
 NEW_TOKENS = 96
-PATIENCE_MS = 180_000
-POLL_MS = 400
-"""Looking at every frame, as is usual, would itself make the browser draw every frame."""
 LANES = (Settings(), Settings(method="spork"), Settings(method="dspark"))
 
 
@@ -69,7 +65,7 @@ def page_overhead(engine: Engine, spacefile: Spacefile, prompt: str) -> dict[str
         return None
     with contextlib.ExitStack() as stack:
         host = EngineHost(engine)
-        page = stack.enter_context(contextlib.closing(_Opened.on(host, spacefile)))
+        page = stack.enter_context(contextlib.closing(Opened.on(host, spacefile, NEW_TOKENS)))
         if page.tab is None:
             return None
         bare, shown = [], []
@@ -94,61 +90,3 @@ def _without(host: EngineHost, prompt: str) -> None:
     ]
     for _ in host.race(prompt, lanes, ["", "", ""]):
         pass
-
-
-class _Opened:
-    """The page, served on a free port of this machine, and a browser's tab on it, if there is."""
-
-    def __init__(self, served: Any, playwright: Any, browser: Any, tab: Any) -> None:
-        self._served, self._playwright, self._browser, self.tab = served, playwright, browser, tab
-
-    @classmethod
-    def on(cls, host: EngineHost, spacefile: Spacefile) -> "_Opened":
-        path = next(filter(None, map(shutil.which, CHROMIUM)), None)
-        try:
-            # the page and the browser are only wanted here
-            from playwright.sync_api import sync_playwright  # noqa: PLC0415
-
-            from spork_demo.ui.page import (  # noqa: PLC0415
-                build_page,
-                launch_options,
-                queue_options,
-            )
-        except ImportError:
-            path = None
-        if path is None:
-            return cls(None, None, None, None)
-        served = build_page(host, spacefile.limits, spacefile.presets, ())
-        served.queue(**queue_options(spacefile.limits))
-        _, address, _ = served.launch(
-            prevent_thread_lock=True, quiet=True, **launch_options(spacefile.limits)
-        )
-        playwright = sync_playwright().start()
-        browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-        )
-        tab = browser.new_page(viewport={"width": 1440, "height": 900})
-        tab.goto(address)
-        tab.locator("#knobs button").first.click()
-        tab.locator("#knob-max_new_tokens input[type=number]").fill(str(NEW_TOKENS))
-        return cls(served, playwright, browser, tab)
-
-    def run(self, prompt: str) -> None:
-        self.tab.locator("#prompt textarea").fill(prompt)
-        self.tab.locator("#run").click()
-        self.tab.wait_for_function(
-            "() => !document.querySelector('#notice').innerText.includes('Finished')",
-            timeout=PATIENCE_MS,
-            polling=POLL_MS,
-        )
-        self.tab.wait_for_function(
-            "() => document.querySelector('#notice').innerText.includes('Finished')",
-            timeout=PATIENCE_MS,
-            polling=POLL_MS,
-        )
-
-    def close(self) -> None:
-        if self.tab is not None:
-            self._browser.close()
-            self._playwright.stop()
-            self._served.close()

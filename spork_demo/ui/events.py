@@ -25,6 +25,9 @@ def speak_here(page: gr.Blocks) -> None:
     for event in page.fns.values():
         if event.page != page.current_page:
             continue
+        if event.show_progress == "hidden":
+            # The browser goes through whatever was ever told of progress at every update of a race.
+            event.show_progress_on = []
         if event.fn is not None:
             event.fn = spoken(code, answering(event.fn))
         if code != ENGLISH:

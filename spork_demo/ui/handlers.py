@@ -63,6 +63,7 @@ class Desk:
     line: Line = field(default_factory=Line)
     shelf: Shelf = field(default_factory=lambda: Shelf(KEPT_FILES))
     drawn: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    frame_seconds: float = FRAME_SECONDS
 
     def race(self, **values: Any) -> Iterator[Frame]:
         """Run all lanes on one prompt and stream them. Closing the generator stops the run.
@@ -107,7 +108,7 @@ class Desk:
         return say(words.UNKNOWN_PAIR) if entry.pair and entry.pair not in known else ""
 
     def _run(self, entry: Entry) -> Iterator[Frame]:
-        film = Film(self.clock, self.limits.seconds_per_run)
+        film = Film(self.clock, self.limits.seconds_per_run, self.frame_seconds)
         try:
             with closing(
                 self.host.race(entry.prompt, entry.lanes, entry.labels, entry.pair)
@@ -186,18 +187,19 @@ class Desk:
 class Film:
     """A race being watched: the race so far, its lines, and when the next frame is due."""
 
-    def __init__(self, clock: Callable[[], float], seconds: float):
+    def __init__(self, clock: Callable[[], float], seconds: float, every: float):
         self.seconds = seconds
+        self._every = every
         self._clock = clock
         self._begun = self._summed = clock()
-        self._shown = -FRAME_SECONDS + self._begun
+        self._shown = -every + self._begun
         self._race: Race | None = None
         self._lines = ""
         self._ending = ""
 
     @property
     def due(self) -> bool:
-        return self._clock() - self._shown >= FRAME_SECONDS
+        return self._clock() - self._shown >= self._every
 
     @property
     def late(self) -> bool:

@@ -23,7 +23,7 @@ from spork_demo.ui import calibrate, explore, parts, plotly_view, round_text, wo
 from spork_demo.ui.api import build_api
 from spork_demo.ui.events import LIGHT, speak_here
 from spork_demo.ui.guard import guard
-from spork_demo.ui.handlers import Desk
+from spork_demo.ui.handlers import FRAME_SECONDS, Desk
 from spork_demo.ui.inside import build_inside
 from spork_demo.ui.language_switch import language_script, language_switch
 from spork_demo.ui.learn import STYLE as LEARN_STYLE
@@ -58,13 +58,17 @@ def build_page(
     presets: Sequence[Preset],
     recorded: Sequence[Race],
     line: Line | None = None,
+    frame_seconds: float = FRAME_SECONDS,
 ) -> gr.Blocks:
     """The whole page. It opens on `recorded[0]`, complete, and runs live once `host` is ready.
 
-    line: where runs wait for the device; one of its own where none is given.
+    line: where runs wait for the device; one of its own where none is given. frame_seconds: the
+    shortest time between two updates of a live race.
     """
     line, shelf = line or Line(limits.queues), Shelf(limits.visitors)
-    desk = Desk(host, limits, presets, recorded, line=line, shelf=shelf)
+    desk = Desk(
+        host, limits, presets, recorded, line=line, shelf=shelf, frame_seconds=frame_seconds
+    )
     page = gr.Blocks(
         title=say(words.TITLE),
         fill_width=True,
