@@ -292,6 +292,8 @@
 
     reset() {
       this.halt();
+      cancelAnimationFrame(this.later);
+      this.later = null;
       this.seen = "";
       this.head = null;
       this.lanes = [];
@@ -300,7 +302,8 @@
       this.card.close(false);
     }
 
-    /* Take the whole value; draw what is new, or everything when it is another race. */
+    /* Take the whole value; draw what is new, or everything when it is another race. What comes
+       between two pictures is drawn together, so that a slow browser does not fall behind. */
     feed(value) {
       const lines = value || "";
       const fresh = this.seen === "" || !lines.startsWith(this.seen);
@@ -313,7 +316,10 @@
       const running = this.lanes.some((lane) => !lane.ended);
       const ended = this.live && !running;
       this.live = running && !this.head.recorded;
-      if (news.length) this.paint();
+      if (news.length) {
+        if (this.live && !fresh) this.later ??= requestAnimationFrame(() => this.paint());
+        else this.paint();
+      }
       if (!this.live) this.hold(false);
       if (fresh && this.live) this.reveal();
       if (ended) this.announce();
@@ -411,6 +417,8 @@
     }
 
     paint() {
+      cancelAnimationFrame(this.later);
+      this.later = null;
       if (this.playing) return;
       this.following(this.live, (lane, place) => {
         lane.show(lane.events.length);

@@ -59,7 +59,7 @@ class PacedHost:
         return Status("Ready: lanes run live.", ready=True)
 
     def pairs(self) -> tuple[PairInfo, ...]:
-        return (PairInfo("recorded", 1, has_draft_model=True, has_dspark=True),)
+        return (PairInfo("recorded", layers=30, has_draft_model=True, has_dspark=True),)
 
     def race(
         self, prompt: str, _lanes: Sequence[Settings], _labels: Sequence[str], _pair: str = ""
