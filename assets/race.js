@@ -297,7 +297,7 @@
       this.seen = "";
       this.head = null;
       this.lanes = [];
-      this.summary = null;
+      this.summary = this.summarised = null;
       this.live = false;
       this.card.close(false);
     }
@@ -420,10 +420,12 @@
       cancelAnimationFrame(this.later);
       this.later = null;
       if (this.playing) return;
+      const told = this.summary !== this.summarised && this.summary;
       this.following(this.live, (lane, place) => {
-        lane.show(lane.events.length);
-        if (this.summary) lane.summarise(this.summary[place]);
+        if (lane.shown < lane.events.length) lane.show(lane.events.length);
+        if (told) lane.summarise(told[place]);
       });
+      this.summarised = this.summary;
       this.root.classList.toggle("is-live", this.live);
       this.replay.disabled = this.live;
     }

@@ -33,6 +33,7 @@ from spork_demo.ui.entry import (
 from spork_demo.ui.events import RUNS
 from spork_demo.ui.handlers import Desk, halted, unfinished
 from spork_demo.ui.notices import why_not
+from spork_demo.ui.pace import paced
 from spork_demo.ui.sweep_entry import GREEDY_SWEPT, REPEATS
 from spork_demo.ui.turns import in_answers, succeeds, taking_turns
 
@@ -147,18 +148,15 @@ class Endpoints:
 
     def _compared(self, prompt: Any, lanes: Any, pair: Any) -> Iterator[Answer]:
         text, settings, labels = self.plan_compare(prompt, lanes, pair)
-        race, told, reason, shown = None, "", "stopped", self._desk.clock()
-        begun = shown
+        race, told, reason, seconds = None, "", "stopped", self._limits.seconds_per_run
         with closing(self._host.race(text, settings, labels, pair)) as news:
             try:
-                for item in news:
+                for item, due, over in paced(news, self._desk.clock, UPDATE_SECONDS, seconds):
                     race = _taken(race, item)
-                    now = self._desk.clock()
-                    if now - begun > self._limits.seconds_per_run:
-                        told = say(words.TIME_LIMIT, seconds=self._limits.seconds_per_run)
+                    if over:
+                        told = say(words.TIME_LIMIT, seconds=seconds)
                         break
-                    if now - shown >= UPDATE_SECONDS:
-                        shown = now
+                    if due:
                         yield {"done": False, "lanes": [so_far(lane) for lane in race.lanes]}
             except Exception as error:
                 if race is None:
@@ -187,17 +185,14 @@ class Endpoints:
         self, prompts: Any, settings: Any, axes: Any, repeats: Any, pair: Any
     ) -> Iterator[Answer]:
         texts, grid, left_out = self.plan_sweep(prompts, settings, axes, repeats, pair)
-        state, told = None, ""
-        begun = shown = self._desk.clock()
+        state, told, seconds = None, "", self._limits.sweep_seconds
         with closing(self._host.sweep(texts, grid, int(repeats), pair)) as states:
             try:
-                for state in states:
-                    now = self._desk.clock()
-                    if now - begun > self._limits.sweep_seconds:
-                        told = say(words.TIME_LIMIT, seconds=self._limits.sweep_seconds)
+                for state, due, over in paced(states, self._desk.clock, UPDATE_SECONDS, seconds):
+                    if over:
+                        told = say(words.TIME_LIMIT, seconds=seconds)
                         break
-                    if now - shown >= UPDATE_SECONDS:
-                        shown = now
+                    if due:
                         yield table(state, grid, done=False)
             except Exception as error:
                 if state is None:

@@ -32,7 +32,7 @@ from spork_demo.ui.turns import left_line
 
 LOG = logging.getLogger(__name__)
 
-FRAME_SECONDS = 1 / 12
+FRAME_SECONDS = 1 / 10
 """Shortest time between two updates of the page."""
 
 BREATH = 0.02
