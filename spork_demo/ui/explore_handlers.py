@@ -23,6 +23,7 @@ from spork_demo.sweep import Sweep
 from spork_demo.ui import words
 from spork_demo.ui.entry import EntryError
 from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.pace import frames
 from spork_demo.ui.shelf import KEPT_FILES, Shelf
 from spork_demo.ui.sweep_entry import SweepEntry, read_sweep
 from spork_demo.ui.sweep_results import (
@@ -42,9 +43,6 @@ FRAME_SECONDS = 0.4
 
 RESULT_SECONDS = 2.0
 """Shortest time between two drawings of the results while a sweep runs."""
-
-BREATH = 0.02
-"""Seconds between a frame and the next round, while no lane's clock runs: time to send and draw."""
 
 SWEEPING = later("Sweeping live: results appear as they come.")
 SWEPT = later("Finished: {cells} cells over {races} races.")
@@ -121,20 +119,12 @@ class Explorer:
         return say(words.UNKNOWN_PAIR) if entry.pair and entry.pair not in known else ""
 
     def _run(self, entry: SweepEntry, measure: str) -> Iterator[Frame]:
-        reel = Reel(entry, measure, self.clock)
+        reel = Reel(entry, measure, self.clock, self.limits.sweep_seconds)
         try:
             with closing(
                 self.host.sweep(entry.prompts, entry.grid, entry.repeats, entry.pair)
             ) as states:
-                for state in states:
-                    reel.take(state)
-                    if reel.seconds > self.limits.sweep_seconds:
-                        reel.cut(say(TIME_LIMIT, seconds=self.limits.sweep_seconds,
-                                     **reel.counts))  # fmt: skip
-                        break
-                    if reel.due:
-                        yield reel.frame()
-                        time.sleep(BREATH)
+                yield from frames(reel, states)
         except (RunRefusedError, SettingsError) as error:
             reel.cut(known(str(error)))
         except Exception as error:
@@ -171,7 +161,8 @@ class Explorer:
 class Reel:
     """A sweep being watched: how far it is, and when bar and results are due."""
 
-    def __init__(self, entry: SweepEntry, measure: str, clock: Callable[[], float]):
+    def __init__(self, entry: SweepEntry, measure: str, clock: Callable[[], float], limit: float):
+        self._limit = limit
         self._entry = entry
         self._measure = measure
         self._clock = clock
@@ -190,16 +181,20 @@ class Reel:
         return self._clock() - (self._begun or 0.0)
 
     @property
-    def due(self) -> bool:
-        return self._clock() - self._shown >= FRAME_SECONDS
+    def late(self) -> bool:
+        return self.seconds > self._limit
 
     @property
-    def counts(self) -> dict[str, int]:
-        return counts(self._state)
+    def due(self) -> bool:
+        return self._clock() - self._shown >= FRAME_SECONDS
 
     def cut(self, sentence: str) -> None:
         """Nothing more will come; the notice says why."""
         self._ending = sentence
+
+    def expire(self) -> None:
+        """Its time is over."""
+        self.cut(say(TIME_LIMIT, seconds=self._limit, **counts(self._state)))
 
     def frame(self) -> Frame:
         """The bar, and the results where they are due."""

@@ -25,6 +25,7 @@ from spork_demo.trace_file import TraceError
 from spork_demo.ui import words
 from spork_demo.ui.entry import Entry, EntryError, read_entry
 from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.pace import frames
 from spork_demo.ui.reliability_view import race_reliability
 from spork_demo.ui.shelf import KEPT_FILES, Shelf
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
@@ -34,9 +35,6 @@ LOG = logging.getLogger(__name__)
 
 FRAME_SECONDS = 1 / 10
 """Shortest time between two updates of the page."""
-
-BREATH = 0.02
-"""Seconds between a frame and the next round, while no lane's clock runs: time to send and draw."""
 
 SUMMARY_SECONDS = 1.0
 """Shortest time between two result strips while a race runs."""
@@ -113,14 +111,7 @@ class Desk:
             with closing(
                 self.host.race(entry.prompt, entry.lanes, entry.labels, entry.pair)
             ) as news:
-                for item in news:
-                    film.take(item)
-                    if film.late:
-                        film.cut("stopped", say(words.TIME_LIMIT, seconds=film.seconds))
-                        break
-                    if film.due:
-                        yield film.frame()
-                        time.sleep(BREATH)
+                yield from frames(film, news)
         except (RunRefusedError, SettingsError) as error:
             film.cut("stopped", known(str(error)))
         except Exception as error:
@@ -220,6 +211,10 @@ class Film:
         if self._race is not None:
             self._race, lines = halted(self._race, reason)
             self._lines += lines
+
+    def expire(self) -> None:
+        """Its time is over."""
+        self.cut("stopped", say(words.TIME_LIMIT, seconds=self.seconds))
 
     def frame(self) -> Frame:
         self._shown = self._clock()
