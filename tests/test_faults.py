@@ -23,6 +23,7 @@ from spork_demo.race import interleave
 from spork_demo.runtime import LocalHost
 from spork_demo.spacefile import ModelRef, PairSpec
 from spork_demo.trace_file import loads
+from spork_demo.ui.api import Endpoints
 from spork_demo.ui.explore_handlers import Explorer
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.notices import why_not
@@ -226,6 +227,20 @@ def test_a_run_that_breaks_keeps_its_text_and_names_want_of_memory():
         host.break_after = None
         *_, (_, _, said) = desk(host).race(**values(max_new_tokens=4))
         assert "Finished" in said
+
+
+def test_a_call_that_breaks_ends_with_what_it_has():
+    host = FakeHost(break_after=30)
+    lanes = [{"method": "greedy"}, {"method": "spork"}]
+    *_, last = Endpoints(desk(host)).compare("Hello", lanes)
+    assert re.fullmatch(told("a fault of the run"), last["message"])
+    assert (last["done"], [lane["stop_reason"] for lane in last["lanes"]]) == (True, ["failed"] * 2)
+    assert last["lanes"][0]["text"]
+    assert "secret" not in json.dumps(last)
+    spork, axes = {"method": "spork"}, {"fork_width": [2, 4]}
+    *_, last = Endpoints(desk(FakeHost(break_after=30))).sweep(["Hello"], spork, axes)
+    assert re.fullmatch(told("a fault of the run"), last["message"])
+    assert len(last["cells"]) == 2
 
 
 def test_a_perplexity_that_does_not_fit_is_left_out(monkeypatch):
