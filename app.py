@@ -1,5 +1,6 @@
 """Read the Spacefile, put the page up on recorded races, load the model behind it."""
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from spork_demo.trace_file import TraceError, read_races
 from spork_demo.ui.page import build_page, launch_options, queue_options
 
 ROOT = Path(__file__).resolve().parent
+CLUSTER_REQUIREMENTS = "spork_demo/cluster/requirements.txt"
 
 
 def local_host(spacefile: Spacefile) -> Host:
@@ -60,6 +62,17 @@ def tools(spacefile: Spacefile, address: Callable[[], str]) -> Any:
     return Tools(address, spacefile.limits, tuple(server.name for server in spacefile.served))
 
 
+def cluster_host(spacefile: Spacefile) -> Host:
+    """Replicas on the cluster of the Spacefile, starting in the background."""
+    from spork_demo.cluster.host import ClusterHost  # noqa: PLC0415
+    from spork_demo.cluster.ray_pool import RayPool  # noqa: PLC0415
+    from spork_demo.served.host import ServingHost  # noqa: PLC0415
+
+    host = ClusterHost(RayPool(spacefile, spacefile.cluster), spacefile.cluster)
+    host.start()
+    return ServingHost(host, spacefile.served, spacefile.limits.seconds_per_run)
+
+
 def main() -> None:
     """Serve the page until stopped."""
     log_json_lines()
@@ -68,16 +81,20 @@ def main() -> None:
         recorded = read_races(ROOT / "assets" / "traces")
     except (SpacefileError, TraceError) as error:
         sys.exit(str(error))
+    cluster = spacefile.cluster
+    if cluster and importlib.util.find_spec(cluster.engine) is None:
+        sys.exit(f"The Spacefile chooses {cluster.engine}: install {CLUSTER_REQUIREMENTS}.")
     lent = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
     if spaces is not None and lent:
         engine = lent_gpu_host(spacefile)
     else:
-        engine = DeferredHost(lambda: local_host(spacefile))
+        build = cluster_host if cluster else local_host
+        engine = DeferredHost(lambda: build(spacefile))
         engine.start()
     registry = CollectorRegistry()
     host = ObservedHost(engine, registry)
     servers = tuple(Preset(server.name, SERVED) for server in spacefile.served)
-    line = Line(spacefile.limits.queues)
+    line = Line(spacefile.limits.queues, cluster.replicas if cluster else 1)
     page = build_page(host, spacefile.limits, (*spacefile.presets, *servers), recorded, line)
     page.queue(**queue_options(spacefile.limits))
     observe(page, line, registry)

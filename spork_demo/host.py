@@ -93,6 +93,7 @@ class Host(Protocol):
         """Run all lanes on one prompt, a round at a time.
 
         First yields the empty Race (settings resolved, provenance filled in), then LaneEvents.
+        A Race that comes later replaces it: the machine was lost, and all lanes begin again.
         Closing the iterator stops the run at the next round boundary and frees the device.
         Raises RunRefusedError with a sentence.
         """

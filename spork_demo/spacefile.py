@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from spork_demo.cluster_spec import Cluster, read_cluster
 from spork_demo.limits import LIMIT_RANGES, Limits
 from spork_demo.served.server import Server, read_server
 from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES
@@ -92,6 +93,7 @@ class Spacefile:
     presets: tuple[Preset, ...]
     served: tuple[Server, ...] = ()
     mcp: bool = False
+    cluster: Cluster | None = None
 
 
 def read_spacefile(path: Path) -> Spacefile:
@@ -125,6 +127,7 @@ def parse_spacefile(text: str) -> Spacefile:
         if "served" in top
         else (),
         mcp=top.flag("mcp") if "mcp" in top else False,
+        cluster=read_cluster(top.table("cluster")) if "cluster" in top else None,
     )
     for table in (hardware, limits, top):
         table.refuse_leftovers()

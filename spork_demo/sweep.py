@@ -22,9 +22,28 @@ Run = Callable[[str, Sequence[Settings]], Iterator[Race | LaneEvent]]
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One race of a sweep: its number, its cells' places in the grid, its lanes, greedy first."""
+
+    number: int
+    prompt: str
+    places: tuple[int, ...]
+    lanes: tuple[Settings, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A race that goes on, whose lanes after the greedy one belong to the cells at `places`."""
+
+    race: Race
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Sweep:
     """A sweep so far. cells: what races that are over brought. running: the race under way, whose
-    lanes after the greedy one belong to the cells at `places`.
+    lanes after the greedy one belong to the cells at `places`. beside: races that go on at the
+    same time on other machines.
     """
 
     cells: tuple[Cell, ...]
@@ -35,20 +54,28 @@ class Sweep:
     running: Race | None = None
     places: tuple[int, ...] = ()
     provenance: Provenance = Provenance()
+    beside: tuple[UnderWay, ...] = ()
+
+    @property
+    def under_way(self) -> tuple[UnderWay, ...]:
+        """Every race that goes on."""
+        first = (UnderWay(self.running, self.places),) if self.running else ()
+        return first + self.beside
 
     @property
     def share(self) -> float:
         """How much of the sweep is done, by lanes, those under way by their tokens."""
-        under_way = self.running.lanes if self.running else ()
+        under_way = [lane for each in self.under_way for lane in each.race.lanes]
         return (self.lanes_done + sum(map(_lane_share, under_way))) / self.lanes
 
     def so_far(self) -> tuple[Cell, ...]:
-        """The cells with what the race under way has brought: speed, its texts not compared."""
+        """The cells with what races under way have brought: speed, their texts not compared."""
         found = list(self.cells)
-        lanes = self.running.lanes if self.running else ()
-        for place, lane in zip(self.places, lanes[1:], strict=False):
-            if lane.rounds and lanes[0].rounds:
-                found[place] = _added(found[place], lane, lanes[0])
+        for each in self.under_way:
+            lanes = each.race.lanes
+            for place, lane in zip(each.places, lanes[1:], strict=False):
+                if lane.rounds and lanes[0].rounds:
+                    found[place] = _added(found[place], lane, lanes[0])
         return tuple(found)
 
     def took(self, item: Race | LaneEvent, places: tuple[int, ...]) -> "Sweep":
@@ -78,20 +105,27 @@ def sweep(
     Closing the iterator ends the race under way at its next round; what was yielded is kept.
     A repeat races with the next seed, so that samples differ.
     """
-    plan = groups(grid)
-    number = repeats * len(prompts)
-    lanes = number * (len(grid) + len(plan))
-    state = Sweep(tuple(grid), races=number * len(plan), lanes=lanes)
+    plan = parts(prompts, grid, repeats)
+    state = Sweep(tuple(grid), races=len(plan), lanes=sum(len(part.lanes) for part in plan))
     yield state
-    for repeat, prompt, places in itertools.product(range(repeats), prompts, plan):
-        settings = [_reseeded(grid[place].settings, repeat) for place in places]
-        greedy = replace(settings[0], method="greedy")
-        with closing(run(prompt, [greedy, *settings])) as news:
+    for part in plan:
+        with closing(run(part.prompt, part.lanes)) as news:
             for item in news:
-                state = state.took(item, places)
+                state = state.took(item, part.places)
                 yield state
         state = state.ended_race()
         yield state
+
+
+def parts(prompts: Sequence[str], grid: Sequence[Cell], repeats: int = 1) -> tuple[Part, ...]:
+    """The races of a sweep, in order."""
+    order = itertools.product(range(repeats), prompts, groups(grid))
+    found = []
+    for number, (repeat, prompt, places) in enumerate(order):
+        settings = [_reseeded(grid[place].settings, repeat) for place in places]
+        greedy = replace(settings[0], method="greedy")
+        found.append(Part(number, prompt, places, (greedy, *settings)))
+    return tuple(found)
 
 
 def groups(grid: Sequence[Cell]) -> tuple[tuple[int, ...], ...]:

@@ -19,7 +19,7 @@ PLAIN = (
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
     *("observed", "line", "limits"),
     *("clock", "what_if"),
-    *("gpu_seconds", "lesson", "calibration"),
+    *("gpu_seconds", "lesson", "calibration", "cluster_spec"),
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
@@ -27,6 +27,7 @@ RUNS_A_MODEL = {
     "lent_gpu",
     "deploy",
     "calibration_run",
+    "cluster",
 }
 TOP_LEVEL = {
     "app.py",
@@ -103,6 +104,15 @@ def test_each_area_reaches_only_what_it_may(path):
         assert "gradio" not in reached
     if area(path) in RUNS_A_MODEL:
         assert not reached & DRAWING
+
+
+def test_ray_is_known_in_one_file_and_the_rest_of_the_page_side_needs_no_torch():
+    knowing = {
+        path for path in SOURCES if "ray" in {n.split(".")[0] for n in imports(path, lazy=True)}
+    }
+    assert knowing == {PACKAGE / "cluster" / "ray_pool.py"}
+    for name in ("messages", "spread", "host"):
+        assert not reachable(PACKAGE / "cluster" / f"{name}.py") & (TORCH | {"ray"})
 
 
 def test_the_page_loads_without_torch():

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from spork_demo.cli import main
+from spork_demo.cluster_spec import Cluster
 from spork_demo.deploy import check as checking
 from spork_demo.deploy.check import check
 from spork_demo.deploy.front_matter import for_machine, models, read, served
@@ -45,6 +46,12 @@ def test_a_small_deployment_fits_zero_gpu_and_the_whole_spacefile_does_not():
     wrong = check(ROOT, SPACEFILE, "zero-gpu").wrong
     assert len(wrong) == 1
     assert "GB of disk; there are 50." in wrong[0]
+
+
+def test_a_space_is_no_cluster():
+    cluster = Cluster("ray", "auto", replicas=2, gpus=1, cpus=4, queue=3)
+    wrong = check(ROOT, dataclasses.replace(SPACEFILE, cluster=cluster), "cpu-basic").wrong
+    assert wrong == ["The Spacefile chooses a cluster, which a Space does not have."]
 
 
 def test_every_mismatch_is_listed(root):

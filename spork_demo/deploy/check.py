@@ -55,6 +55,9 @@ def check(root: Path, spacefile: Spacefile, profile: str) -> Report:
         report.wrong.append(str(error))
     _pythons(root, spacefile.hardware.python, pins, report)
     _files(root, spacefile, report)
+    report.expect(
+        spacefile.cluster is None, "The Spacefile chooses a cluster, which a Space does not have."
+    )
     if machine:
         _room(front_matter.served(spacefile, machine), machine, report)
         if machine.lent:

@@ -186,7 +186,7 @@ class Film:
         self._shown = -every + self._begun
         self._race: Race | None = None
         self._lines = ""
-        self._ending = ""
+        self._ending = self._again = ""
 
     @property
     def due(self) -> bool:
@@ -199,6 +199,7 @@ class Film:
     def take(self, item: Race | LaneEvent) -> None:
         """Add the empty race, which comes first, or an event of one of its lanes."""
         if isinstance(item, Race):
+            self._again = say(words.AGAIN) if self._race is not None else ""
             self._race = item
             self._lines = head_line(item)
         elif self._race is not None:
@@ -221,7 +222,7 @@ class Film:
         if self._race is not None and self._shown - self._summed >= SUMMARY_SECONDS:
             self._summed = self._shown
             self._lines += summary_line(self._race)
-        return self._lines, self._race, notice(say(words.RUNNING))
+        return self._lines, self._race, notice(self._again or say(words.RUNNING))
 
     def last(self) -> Frame:
         """The final frame; what was on the page stays when the run never began."""
@@ -230,7 +231,8 @@ class Film:
         self._lines += summary_line(self._race)
         if self._ending:
             return self._lines, self._race, notice(self._ending, "refused")
-        return self._lines, self._race, notice(say(words.FINISHED), "done")
+        told = " ".join(filter(None, (self._again, say(words.FINISHED))))
+        return self._lines, self._race, notice(told, "done")
 
 
 def shown_title(race: Race) -> str:

@@ -244,6 +244,7 @@ RUN_FAILED = later(
 STOPPED = later("Stopped. The text so far is kept and can be inspected.")
 FINISHED = later("Finished. Point at a token, or press Tab and the arrow keys, to inspect it.")
 RUNNING = later("Running live…")
+AGAIN = later("The machine this ran on was lost, so all lanes began again on another one.")
 TIME_LIMIT = later(
     "The run reached this page's limit of {seconds} seconds; the text so far is kept. Ask for "
     "fewer new tokens or lanes."
