@@ -25,7 +25,7 @@ from spork_demo.trace_file import TraceError, read_races
 from spork_demo.ui.page import build_page, launch_options, queue_options
 
 ROOT = Path(__file__).resolve().parent
-CLUSTER_REQUIREMENTS = "spork_demo/cluster/requirements.txt"
+CLUSTER_REQUIREMENTS = "spork_demo/deploy/requirements-ray.txt"
 
 
 def local_host(spacefile: Spacefile) -> Host:

@@ -5,27 +5,22 @@ a SpacefileError with one sentence naming the key. Nothing here loads a model.
 """
 
 import dataclasses
-import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from spork_demo.cluster_spec import Cluster, read_cluster
 from spork_demo.limits import LIMIT_RANGES, Limits
 from spork_demo.served.server import Server, read_server
 from spork_demo.settings import DRAFTERS, JUDGES, METHODS, RULES
+from spork_demo.spacefile_table import SpacefileError, Table
 
 VERSION = 1
 SOURCES = ("embedded", "folder", "hub")
 DTYPES = ("auto", "float32", "bfloat16", "float16", "int8")
 DEVICE_MAPS = ("none", "auto")
 NEEDS = ("cpu", "gpu")
-
-
-class SpacefileError(ValueError):
-    """The Spacefile cannot be used. The message is one sentence naming the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ def read_spacefile(path: Path) -> Spacefile:
 def parse_spacefile(text: str) -> Spacefile:
     """Check the text of a Spacefile and return what it says."""
     try:
-        top = _Table(tomllib.loads(text), "")
+        top = Table(tomllib.loads(text), "")
     except tomllib.TOMLDecodeError as error:
         raise SpacefileError(f"The Spacefile is not valid TOML: {error}.") from error
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond all bounds
@@ -137,7 +132,7 @@ def parse_spacefile(text: str) -> Spacefile:
     return spacefile
 
 
-def _pair(table: "_Table") -> PairSpec:
+def _pair(table: Table) -> PairSpec:
     pair = PairSpec(
         name=table.text("name"),
         target=_model(table.table("target")),
@@ -156,7 +151,7 @@ def _pair(table: "_Table") -> PairSpec:
     return pair
 
 
-def _model(table: "_Table") -> ModelRef:
+def _model(table: Table) -> ModelRef:
     source = table.choice("source", SOURCES)
     identity = "" if source == "embedded" else table.text("id")
     revision = table.text("revision") if source == "hub" and "revision" in table else ""
@@ -164,7 +159,7 @@ def _model(table: "_Table") -> ModelRef:
     return ModelRef(source, identity, revision)
 
 
-def _preset(table: "_Table") -> Preset:
+def _preset(table: Table) -> Preset:
     preset = Preset(
         name=table.text("name"),
         method=table.choice("method", METHODS),
@@ -193,79 +188,3 @@ def _refuse_doubles(key: str, names: Iterable[str]) -> None:
         if name in seen:
             raise SpacefileError(f"{key} in the Spacefile holds the name {name!r} twice.")
         seen.add(name)
-
-
-class _Table:
-    """One TOML table that is read key by key; what was never asked for is refused at the end."""
-
-    def __init__(self, values: Mapping[str, Any], where: str):
-        self._values = dict(values)
-        self._where = where
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._values
-
-    def text(self, key: str) -> str:
-        value = self._take(key)
-        if not isinstance(value, str) or not value.strip():
-            raise self.refuse(key, "must be a text that is not empty")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        value = self._take(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise self.refuse(key, "must be a list of texts")
-        return tuple(value)
-
-    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        value = self._take(key)
-        if value not in allowed:
-            raise self.refuse(key, f"must be one of {', '.join(allowed)}")
-        return value
-
-    def whole(self, key: str, low: int, high: int) -> int:
-        value = self._take(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            span = f"{low}" if low == high else f"between {low} and {high}"
-            raise self.refuse(key, f"must be a whole number, {span}")
-        return value
-
-    def number(self, key: str, low: float, high: float) -> float:
-        value = self._take(key)
-        wrong_kind = isinstance(value, bool) or not isinstance(value, int | float)
-        if wrong_kind or not math.isfinite(value) or not low <= value <= high:
-            raise self.refuse(key, f"must be a number between {low:g} and {high:g}")
-        return float(value)
-
-    def flag(self, key: str) -> bool:
-        value = self._take(key)
-        if not isinstance(value, bool):
-            raise self.refuse(key, "must be true or false")
-        return value
-
-    def table(self, key: str) -> "_Table":
-        value = self._take(key)
-        if not isinstance(value, dict):
-            raise self.refuse(key, "must be a table")
-        return _Table(value, self._path(key))
-
-    def tables(self, key: str) -> list["_Table"]:
-        value = self._take(key)
-        if not isinstance(value, list) or not value or not all(isinstance(v, dict) for v in value):
-            raise self.refuse(key, "must be at least one table in double brackets")
-        return [_Table(item, f"{self._path(key)}[{n}]") for n, item in enumerate(value)]
-
-    def refuse_leftovers(self) -> None:
-        for key in self._values:
-            raise self.refuse(key, "is not a key this version knows")
-
-    def _take(self, key: str) -> Any:
-        if key not in self._values:
-            raise self.refuse(key, "is missing")
-        return self._values.pop(key)
-
-    def _path(self, key: str) -> str:
-        return f"{self._where}.{key}" if self._where else key
-
-    def refuse(self, key: str, what: str) -> SpacefileError:
-        return SpacefileError(f"{self._path(key)} in the Spacefile {what}.")

@@ -19,7 +19,7 @@ PLAIN = (
     *("sweep", "cells", "axes", "sweep_file", "equivalents", "language", "knobs", "trace_served"),
     *("observed", "line", "limits"),
     *("clock", "what_if"),
-    *("gpu_seconds", "lesson", "calibration", "cluster_spec"),
+    *("gpu_seconds", "lesson", "calibration", "cluster_spec", "spacefile_table"),
 )
 RUNS_A_MODEL = {
     *("models", "decoding", "lanes", "engine", "runtime", "record", "bench", "train"),
