@@ -92,6 +92,8 @@ def serve(page: Page, host: ObservedHost, options: dict[str, Any]) -> None:
         signal.signal(number, lambda *_: told.set())
     page.launch(prevent_thread_lock=True, **options)
     told.wait()
+    if hasattr(signal, "alarm"):
+        signal.alarm(0)  # Ray's handler of the same signal aborts the process after 3 seconds
     stop(host, page.close)
 
 

@@ -64,6 +64,7 @@ class RayPool:
         connected.result()
         atexit.register(self.close)  # before Ray's own, which is registered already
         serve.start(proxy_location="Disabled", logging_config=QUIET)
+        _log_as_everybody()
         if NAME in serve.status().applications:
             self._handle = serve.get_app_handle(NAME)
         else:
@@ -163,6 +164,14 @@ class RayPool:
             ray_actor_options={"num_gpus": cluster.gpus, "num_cpus": cluster.cpus},
         )
         return deployment.bind(self._spacefile, cluster.cpus)
+
+
+def _log_as_everybody() -> None:
+    """Serve's messages in this process go where all others go, in their form."""
+    own = logging.getLogger("ray.serve")
+    for handler in list(own.handlers):
+        own.removeHandler(handler)
+    own.propagate = True
 
 
 def _pull(response: Any, put: Callable[[Any], None]) -> None:
