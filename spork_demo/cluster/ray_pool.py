@@ -5,20 +5,21 @@ one that is free and refuses what would wait behind too many others.
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import serve
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
-from ray.serve.exceptions import BackPressureError, RequestCancelledError
+from ray.serve.exceptions import BackPressureError, RayServeException, RequestCancelledError
 from ray.serve.schema import LoggingConfig
 
 from spork_demo.cluster.messages import BusyError, Facts, LostError, Request
@@ -41,7 +42,7 @@ TRIES = 3
 POLL_SECONDS = 0.2
 
 
-class _Over(Exception):  # noqa: N818 - not an error
+class _Over:
     """The stream has come to its end."""
 
 
@@ -87,17 +88,16 @@ class RayPool:
         try:
             while not over:
                 batch = self._next(batches, stop)
-                over = isinstance(batch, Exception)
-                if over:
+                over = isinstance(batch, Exception | _Over)
+                if isinstance(batch, Exception):
                     raise batch
-                if batch is None:
+                if over or batch is None:
                     return
                 yield from batch
-        except _Over:
-            return
         finally:
             if not over:
-                response.cancel()
+                with contextlib.suppress(RayError, RayServeException, CancelledError):
+                    response.cancel()
 
     def _next(self, batches: "queue.SimpleQueue[Any]", stop: threading.Event | None) -> Any:
         """What comes next; None when told to stop, BusyError when nothing comes for too long."""
@@ -180,7 +180,7 @@ def _pull(response: Any, put: Callable[[Any], None]) -> None:
         for batch in response:
             put(batch)
         put(_Over())
-    except (TaskCancelledError, RequestCancelledError):
+    except (TaskCancelledError, RequestCancelledError, CancelledError):
         put(_Over())
     except BackPressureError:
         put(BusyError())
