@@ -160,7 +160,7 @@ def test_a_refusal_is_passed_on_and_not_tried_again():
 
 
 def test_the_page_shows_the_lanes_again_and_says_so():
-    film = Film(time.monotonic, 60)
+    film = Film(time.monotonic, 60, 0.0)
     host, _ = host_of((6, LostError("gone")))
     frames = []
     for item in host.race("Hi", LANES, ("a", "b")):
