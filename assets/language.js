@@ -3,7 +3,8 @@
 (() => {
   "use strict";
   const titles = window.sporkTitles;
-  const code = Object.keys(titles).find((name) => location.pathname.endsWith("/" + name)) || "en";
+  const path = location.pathname.replace(/\/+$/, "");
+  const code = Object.keys(titles).find((name) => path.endsWith("/" + name)) || "en";
 
   // Gradio writes the visitor's own language and one title for all pages; the path knows better.
   const keep = () => {

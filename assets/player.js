@@ -143,8 +143,17 @@
       }
       at("story").textContent = of("stories") || "";
       at("why").hidden = !of("stories");
-      this["inside-cost"](data.costs[lane]);
+      this["inside-cost"](this.cost(lane, round));
       write();
+    }
+
+    /* What the rounds around this one cost, and a frame around this one. */
+    cost(lane, round) {
+      const text = this.data.costs[lane][Math.floor(round / this.data.stretch)];
+      const value = JSON.parse(text ?? "null");
+      const frame = value?.figure?.layout?.shapes?.[0];
+      if (frame) Object.assign(frame, { x0: round + 0.5, x1: round + 1.5 });
+      return JSON.stringify(value);
     }
 
     /* The story of a token of the tree, and its row in the table. */

@@ -145,7 +145,7 @@
     }
 
     say(why) {
-      this.words.textContent = `${this.value.words?.[why] || ""} ${this.value.alt || ""}`;
+      this.words.textContent = [this.value.words?.[why], this.value.alt].filter(Boolean).join(this.value.words?.gap);
       this.chart.style.minHeight = "0";
       this.shell.dataset.state = "words";
     }

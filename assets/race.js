@@ -525,7 +525,7 @@
     announce() {
       const parts = this.lanes.map((lane) => fill(this.words.spoken,
         { lane: lane.head.name, tokens: lane.tokens, rate: lane.rate.textContent }));
-      this.announcer.textContent = [this.words.finished, ...parts].join(" ");
+      this.announcer.textContent = [this.words.finished, ...parts].join(this.words.gap);
     }
 
     listen() {

@@ -35,7 +35,7 @@ const show = async () => {
   } catch {
     copied = false;
   }
-  told.textContent = [copied ? value.words.copied : value.words.select, value.note].join(" ").trim();
+  told.textContent = copied ? value.words.copied : value.words.select;
   if (!copied) field.focus({ preventScroll: true });
 };
 show();

@@ -15,9 +15,10 @@ from prometheus_client import (
     generate_latest,
 )
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from spork_demo.language import ENGLISH, LANGUAGES
 from spork_demo.observed import ObservedHost
 
 PATIENCE = 20.0
@@ -63,8 +64,8 @@ def log_json_lines() -> None:
 
 
 def routes(host: ObservedHost, registry: CollectorRegistry) -> list[Route]:
-    """`/health`: 200 while the server is of use, 503 when it stops or no model can run; and
-    `/metrics` for Prometheus.
+    """`/health`: 200 while the server is of use, 503 when it stops or no model can run; `/metrics`
+    for Prometheus; and each language's path with a slash after it.
     """
     ProcessCollector(registry=registry)
 
@@ -82,7 +83,14 @@ def routes(host: ObservedHost, registry: CollectorRegistry) -> list[Route]:
     def metrics(_request: Request) -> Response:
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    return [Route("/health", health), Route("/metrics", metrics)]
+    slashed = [Route(f"/{code}/", unslashed) for code in LANGUAGES if code != ENGLISH]
+    return [Route("/health", health), Route("/metrics", metrics), *slashed]
+
+
+def unslashed(request: Request) -> Response:
+    """To the same path without its last slash, the query kept; relative, for any root path."""
+    name = request.url.path.rstrip("/").rsplit("/", 1)[-1]
+    return RedirectResponse(f"../{name}?{request.url.query}".rstrip("?"), 301)
 
 
 def serve(page: Page, host: ObservedHost, options: dict[str, Any]) -> None:

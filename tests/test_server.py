@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from gradio_client import Client
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from spork_demo.host import Status
@@ -51,6 +53,18 @@ def test_metrics_are_in_the_form_prometheus_reads():
     text = client.get("/metrics").text
     assert "spork_running 0.0" in text
     assert "process_resident_memory_bytes" in text
+
+
+@pytest.mark.parametrize("root", ["", "/some/space"])
+def test_a_slash_after_a_language_loses_neither_query_nor_root_path(root):
+    host = ObservedHost(FakeHost(), CollectorRegistry())
+    app = Starlette(routes=[Mount(root, routes=routes(host, CollectorRegistry()))])
+    client = TestClient(app, base_url="http://there", follow_redirects=False)
+    for asked, led in (("zh/?tab=learn&a=%E4%B8%AD", "zh?tab=learn&a=%E4%B8%AD"), ("zh/", "zh")):
+        answer = client.get(f"{root}/{asked}")
+        assert answer.status_code == 301
+        there = urllib.parse.urljoin(f"http://there{root}/{asked}", answer.headers["location"])
+        assert there == f"http://there{root}/{led}"
 
 
 def test_a_log_line_is_one_json_object_with_its_fields():

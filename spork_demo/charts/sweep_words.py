@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spork_demo.cells import Cell, best_exact
-from spork_demo.charts.figure import number
+from spork_demo.charts.figure import number, paragraph
 from spork_demo.language import later, say
 from spork_demo.metrics import FEW_ROUNDS
 from spork_demo.settings import KNOBS
@@ -92,7 +92,7 @@ def best_sentence(grid: Sequence[Cell]) -> str:
         (say(BEST_OF_MANY, count=rivals), rivals > 1),
         (say(UNEVEN), len({cell.races for cell in grid}) > 1),
     ]
-    return " ".join([told, *(note for note, holds in notes if holds)])
+    return paragraph([told, *(note for note, holds in notes if holds)])
 
 
 def remarks(grid: Sequence[Cell]) -> str:
@@ -103,4 +103,4 @@ def remarks(grid: Sequence[Cell]) -> str:
         (say(SAMPLED), any(not cell.settings.greedy for cell in grid)),
         (say(FAILED), any(cell.failed for cell in grid)),
     ]
-    return " ".join(note for note, holds in notes if holds)
+    return paragraph(note for note, holds in notes if holds)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from spork_demo.cells import Cell
+from spork_demo.charts.figure import paragraph
 from spork_demo.host import Host, RunRefusedError
 from spork_demo.language import known, later, say
 from spork_demo.race import memory_sentence
@@ -200,7 +201,7 @@ class Reel:
         """The bar, and the results where they are due."""
         self._shown = self._clock()
         explored = Explored(self._entry, self._state)
-        told = " ".join(filter(None, (say(SWEEPING), left_out(self._entry))))
+        told = paragraph([say(SWEEPING), left_out(self._entry)])
         bar = {"progress": progress(self._state, self.seconds), "notice": notice(told)}
         if self._shown - self._drawn < RESULT_SECONDS:
             return UNCHANGED._replace(explored=explored, **bar)
@@ -213,7 +214,7 @@ class Reel:
             return UNCHANGED._replace(notice=notice(self._ending or say(BROKE), "refused"))
         explored = Explored(self._entry, self._state, over=True)
         told = self._ending or say(SWEPT, cells=len(self._entry.grid), races=self._state.races)
-        told = " ".join(filter(None, (told, left_out(self._entry))))
+        told = paragraph([told, left_out(self._entry)])
         return drawn(explored, self._measure, notice(told, "refused" if self._ending else "done"))
 
 

@@ -33,8 +33,7 @@ from spork_demo.ui.race_view import STYLE, script_tag
 from spork_demo.ui.sharing import build_share, wire_share
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.site import Site
-from spork_demo.ui.stage import STYLE as STAGE_STYLE
-from spork_demo.ui.stage import build_stage, stage_script, wire_stage
+from spork_demo.ui.stage import build_stage, stage_head, wire_stage
 from spork_demo.ui.theme import theme
 from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_strip, pair_news
 
@@ -98,7 +97,7 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
                 share, stage = build_share(), build_stage()
             strip = gr.HTML(opening_strip(desk.host), elem_id="host-status")
     timer = gr.Timer(1.0)
-    with gr.Tabs(selected="race") as tabs:
+    with gr.Tabs(selected="race", overflow_behavior="wrap", elem_id="tabs") as tabs:
         with gr.Tab(say(words.TAB_RACE), id="race"):
             tab = build_race_tab(desk)
         with gr.Tab(say(words.TAB_INSIDE), id="inside"):
@@ -119,7 +118,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
     return {
         "theme": theme(),
         "css": f"{palette.css_variables()}\n{round_text.STYLE}",
-        "css_paths": [STYLE, STAGE_STYLE, LEARN_STYLE, plotly_view.STYLE],
+        "css_paths": [STYLE, LEARN_STYLE, plotly_view.STYLE],
         "head": "".join(
             (
                 language_script(),
@@ -127,7 +126,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
                 plotly_view.head(),
                 script_tag(),
                 round_text.script_tag(),
-                stage_script(),
+                stage_head(),
             )
         ),
         "footer_links": ["api", "settings"],

@@ -92,7 +92,8 @@ def race_data(race: Race) -> dict[str, Any]:
         "origin": origin_rows(race.lanes[0].provenance),
         "reel": reel_value(shown, lane, telling_round(race, lane)),
         "stage": json.loads(stage_value(race)) | {"lines": ""},
-        "costs": [_cost(lane, shown.baseline) for lane in shown.lanes],
+        "costs": [_costs(lane, shown.baseline) for lane in shown.lanes],
+        "stretch": rounds.WINDOW,
         "trees": each(tree_payload),
         "nodes": each(_stories),
         "judge": each(lambda lane, place: judge_payload(lane, lane.rounds[place])),
@@ -175,14 +176,21 @@ def _stories(lane: Trace, place: int) -> dict[str, str]:
     }
 
 
-def _cost(lane: Trace, baseline: Trace | None) -> str:
-    """What the rounds of a lane cost, none of them picked."""
-    return payload(
-        rounds.rounds_chart(lane, NONE, baseline),
-        rounds.rounds_alt(lane, NONE, baseline),
-        title=say("What each round cost"),
-        caption=paragraph(reasons(lane, baseline)),
-    )
+def _costs(lane: Trace, baseline: Trace | None) -> list[str]:
+    """What the rounds of a lane cost, a stretch of them a chart; the script moves the frame that
+    marks one to the round that is shown.
+    """
+    last = max(0, len(lane.rounds) - 1)
+    middles = range(rounds.WINDOW // 2, last + rounds.WINDOW // 2 + 1, rounds.WINDOW)
+    return [
+        payload(
+            rounds.rounds_chart(lane, min(middle, last), baseline),
+            rounds.rounds_alt(lane, NONE, baseline),
+            title=say("What each round cost"),
+            caption=paragraph(reasons(lane, baseline)),
+        )
+        for middle in middles
+    ]
 
 
 def _story(lane: Trace, place: int) -> str | None:

@@ -120,6 +120,7 @@ def payload(
             ),
             "undrawn": say("This chart could not be drawn; in words:"),
             "chart": say("chart"),
+            "gap": say(" "),
         },
     }
     # No "<" leaves here, so that nothing on the way to the page can take text for a tag.

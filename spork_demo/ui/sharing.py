@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 
+from spork_demo.charts.figure import paragraph
 from spork_demo.language import say
 from spork_demo.trace import Race
 from spork_demo.ui import words
@@ -31,10 +32,10 @@ STYLE = """
   color: var(--body-text-color); }
 """
 WHICH_TAB = """(...values) => {
-  const tabs = [...document.querySelectorAll('.tabs button[role=tab]')];
-  return [tabs.findIndex((tab) => tab.ariaSelected === 'true'), ...values.slice(1)];
+  const open = document.querySelector('#tabs > .tab-wrapper [role=tab][aria-selected=true]');
+  return [open?.dataset.tabId ?? '', ...values.slice(1)];
 }"""
-"""Only the browser knows which tab is open: its place is sent as the first value."""
+"""Only the browser knows which tab is open: its id is sent as the first value."""
 
 NAMED = 4
 """How many bad parts of a link are named."""
@@ -42,17 +43,17 @@ NAMED = 4
 
 @dataclass(frozen=True, slots=True)
 class ShareParts:
-    """The button, where the link appears, and the place of the open tab."""
+    """The button, where the link appears, and the id of the open tab."""
 
     copy: gr.Button
     link: gr.HTML
-    tab: gr.Number
+    tab: gr.Textbox
 
 
 def build_share() -> ShareParts:
     """The button and, below it once it is pressed, the link."""
     copy = gr.Button(say("Copy link"), size="sm", min_width=110, elem_id="copy-link")
-    tab = gr.Number(0, visible=False)
+    tab = gr.Textbox(visible=False)
     script = SCRIPT.read_text(encoding="utf-8")
     link = gr.HTML(
         html_template=TEMPLATE,
@@ -92,12 +93,12 @@ def link_value(
             say("It holds the settings, not this run; the race file, to download, holds the run.")
         )
     told = {
-        "copied": say("Link copied."),
-        "select": say("Copy the link from this field:"),
+        "copied": paragraph([say("Link copied."), *notes]),
+        "select": paragraph([*notes, say("Copy the link from this field:")]),
         "link": say("Link to this page as it stands"),
     }
     pressed = time.monotonic_ns()  # the same link once more is still news
-    value = {"query": query, "note": " ".join(notes), "words": told, "pressed": pressed}
+    value = {"query": query, "words": told, "pressed": pressed}
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -218,9 +219,8 @@ def wire_share(
     wanted, place = gr.State(None), gr.State(None)
     picks = [w for lane in tab.controls.lanes for w in lane.picks]
 
-    def copied(number: Any, current: Race | None, at: tuple[int, int], *values: Any) -> str:
-        whole = isinstance(number, int | float) and 0 < number < len(names)
-        open_tab = names[int(number)] if whole else "race"
+    def copied(name: Any, current: Race | None, at: tuple[int, int], *values: Any) -> str:
+        open_tab = name if name in names else "race"
         told = dict(zip(inputs, values, strict=True))
         return link_value(desk, current, open_tab, (at[0], at[1] + 1), told)
 

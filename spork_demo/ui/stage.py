@@ -85,9 +85,12 @@ def wire_stage(parts: StageParts, race: gr.State, settled: Any, shown: gr.State)
     settled.then(asked, [race, shown], parts.data, api_name="stage_on_load", **LIGHT)
 
 
-def stage_script() -> str:
-    """The script as an inline tag, as the race view's."""
-    return f"<script>\n{(ASSETS / 'stage.js').read_text(encoding='utf-8')}\n</script>"
+def stage_head() -> str:
+    """Script and style as inline tags. The style is not one of launch()'s: Gradio lets media rules
+    of those hold only inside its own column, and the stage lies outside it.
+    """
+    script, style = (ASSETS / "stage.js").read_text("utf-8"), STYLE.read_text("utf-8")
+    return f"<script>\n{script}\n</script>\n<style>\n{style}</style>"
 
 
 def stage_value(race: Race | None, opened: int = 0) -> str:

@@ -10,6 +10,7 @@ import gradio as gr
 from spork_demo.cells import MEASURES, Cell, best_exact
 from spork_demo.charts import sweep as sweep_charts
 from spork_demo.charts import sweep_front
+from spork_demo.charts.figure import paragraph
 from spork_demo.charts.sweep_words import best_sentence, remarks
 from spork_demo.equivalents import equivalents
 from spork_demo.language import later, say
@@ -77,7 +78,7 @@ def front_value(grid: Sequence[Cell], measure: str) -> str:
         sweep_front.front_chart(grid, measure),
         sweep_front.front_alt(grid, measure),
         title=say(FRONT_TITLE),
-        caption=" ".join(filter(None, (say(sweep_front.HOW_TO_READ_FRONT), remarks(grid)))),
+        caption=paragraph([say(sweep_front.HOW_TO_READ_FRONT), remarks(grid)]),
     )
 
 
@@ -102,7 +103,7 @@ def file_values(
         found = {"values": dict(best.values), "elsewhere": [one.plain() for one in programs]}
         boxes = [
             gr.update(
-                value=one.text or say("no counterpart"), info=" ".join(one.notes), visible=True
+                value=one.text or say("no counterpart"), info=paragraph(one.notes), visible=True
             )
             for one in programs
         ]

@@ -178,6 +178,7 @@ VIEW = {
     "open_round": later("Open this round"),
     "close": later("Close"),
     "finished": later("Race finished."),
+    "gap": later(" "),
     "spoken": later("{lane}: {tokens} tokens, {rate} tokens per second."),
 }
 """Words of the race view, sent to assets/race.js with each race."""

@@ -53,7 +53,7 @@ def test_a_token_leads_to_its_round_told_in_chinese(open_page):
     assert "接受：起草的词元，被裁判保留" in card
     page.keyboard.press("Enter")
     page.wait_for_function(
-        "document.querySelector('.rt-verdict')?.textContent.includes('n-gram 起草器提出了')"
+        "document.querySelector('.rt-verdict')?.textContent.includes('n-gram 草稿器提出了')"
     )
     assert "本轮提交" in page.inner_text(".rt-verdict")
 
