@@ -30,7 +30,7 @@
     const svg = draw("svg", {
       viewBox: `-14 ${-LINE * 0.62} ${Math.max(width + 28, room.width / scale)} ${high}`,
       width: room.width, height: high * scale, class: "stage-tree", role: "img",
-      preserveAspectRatio: "xMinYMin meet", "aria-label": words.tree,
+      preserveAspectRatio: "xMinYMin meet", "aria-label": value.told,
     });
     const edges = draw("g", {});
     const nodes = draw("g", {});
@@ -142,10 +142,13 @@
       event.stopPropagation();
     }
 
-    /* A hand has no keys: the left third goes back, the rest goes on. */
+    /* A hand has no keys: the thirds of the screen go back, do what Space does, and go on. */
     tap(event) {
       event.stopPropagation();
-      this.go(this.at + (event.clientX < window.innerWidth / 3 ? -1 : 1));
+      if (event.target.closest(".stage-leave")) return this.leave();
+      const third = Math.floor((3 * event.clientX) / window.innerWidth);
+      if (third === 1) this.play();
+      else this.go(this.at + third - 1);
     }
 
     go(to) {
@@ -195,7 +198,7 @@
       this.top.replaceChildren();
       if (screen.kind === "nothing") {
         this.body.append(make("p", "stage-title", this.words.nothing));
-        return;
+        return this.way();
       }
       this.head(screen);
       this[screen.kind](screen);
@@ -224,6 +227,15 @@
       }[screen.kind];
       if (heading) this.top.append(make("h1", "stage-heading", heading()));
       if (screen.kind === "title") this.top.append(make("span", "stage-origin", origin));
+      this.way();
+    }
+
+    /* The way out for hands: style shows it where there is no fine pointer. */
+    way() {
+      const leave = make("button", "stage-leave", "✕");
+      leave.type = "button";
+      leave.setAttribute("aria-label", this.words.leave);
+      this.top.append(leave);
     }
 
     title() {
@@ -231,7 +243,7 @@
       if (title) this.body.append(make("h1", "stage-title", title));
       const asked = make("p", "stage-prompt", prompt);
       this.body.append(make("p", "stage-name", this.words.prompt), asked,
-        make("p", "stage-keys", this.words.keys));
+        make("p", "stage-keys", this.words.keys), make("p", "stage-touch", this.words.touch));
     }
 
     /* The race view itself: its lanes, its clocks, its tokens. */

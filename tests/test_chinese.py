@@ -193,3 +193,18 @@ def test_refusals_are_said_in_the_visitors_language():
             read_entry(values(lane2_preset="none"), LIMITS, PRESETS)
         with pytest.raises(TraceError, match="这个文件不是有效的 JSON。"):
             loads("{")
+
+
+@pytest.mark.parametrize("other", ["起草器", "泳道", "旋钮", "令牌"])
+def test_an_idea_has_one_word(other):
+    """草稿器 a drafter, 赛道 a lane, 参数 a knob, 词元 a token, on every page."""
+    assert [told for told in catalogue("zh").values() if other in told] == []
+
+
+def test_sentences_in_a_row_are_not_parted_by_blanks():
+    stop = re.compile("[。！？；：，] ")
+    with speaking("zh"):
+        for race in RECORDED:
+            told = [lane["note"] for lane in json.loads(summary_line(race))["lanes"]]
+            told += [story for lane in race.lanes for story in reasons(lane, race.baseline)]
+            assert [text for text in told if stop.search(text)] == []

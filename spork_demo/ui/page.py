@@ -34,7 +34,7 @@ from spork_demo.ui.sharing import build_share, wire_share
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.site import Site
 from spork_demo.ui.stage import build_stage, stage_head, wire_stage
-from spork_demo.ui.theme import theme
+from spork_demo.ui.theme import calm_style, theme
 from spork_demo.ui.waiting import host_news, lane_outputs, lane_picks, opening_strip, pair_news
 
 CACHE_SWEEP_SECONDS = 3600
@@ -127,6 +127,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
                 script_tag(),
                 round_text.script_tag(),
                 stage_head(),
+                calm_style(),
             )
         ),
         "footer_links": ["api", "settings"],

@@ -154,7 +154,8 @@ def _filled(part: str, texts: dict[str, str]) -> str:
 
 def style() -> str:
     """Every style of the site in one file."""
-    files = (ASSETS / "player.css", RACE_STYLE, STAGE_STYLE, plotly_view.STYLE)
+    own = (ASSETS / "player.css", ASSETS / "calm.css")
+    files = (*own, RACE_STYLE, STAGE_STYLE, plotly_view.STYLE)
     texts = [file.read_text(encoding="utf-8") for file in files]
     return "\n".join([css_variables(), *texts, round_text.STYLE])
 

@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 
 from spork_demo.charts.figure import lane_name, token_label
+from spork_demo.charts.fork_tree import fork_tree_alt
 from spork_demo.charts.palette import FATES, fate_name
 from spork_demo.charts.tree_layout import lay_out
 from spork_demo.charts.tree_words import added, small_numbers
@@ -44,10 +45,11 @@ WORDS = {
     "keys": later(
         "→ and ← go on and back, ↓ and ↑ to another lane, Space plays, Home and End, Esc leaves"
     ),
+    "touch": later("Tap on the right to go on, on the left to go back, in the middle to play"),
     "race": later("The race, at its true relative speed"),
     "place": later("Screen {number} of {count}"),
     "stage": later("Stage"),
-    "tree": later("Fork tree"),
+    "leave": later("Leave the stage"),
     "nothing": later("There is no race to show yet."),
 }
 
@@ -158,7 +160,9 @@ def _round(lane: Trace, index: int, baseline: Trace | None) -> dict[str, Any]:
 
 
 def stage_tree(round_: Round, anchor: str) -> dict[str, Any]:
-    """Places of a fork tree: x, line, half width, label, fate, parent's place, numbers below."""
+    """A fork tree in words, and its places: x, line, half width, label, fate, parent's place,
+    numbers below.
+    """
     tree = lay_out(
         round_,
         token_label(0, anchor, LABEL_CELLS) if anchor else say("prompt"),
@@ -178,4 +182,5 @@ def stage_tree(round_: Round, anchor: str) -> dict[str, Any]:
         ]
         for place in tree.places
     ]
-    return {"width": round(tree.width), "rows": tree.rows, "places": places}
+    told = fork_tree_alt(round_, anchor)
+    return {"width": round(tree.width), "rows": tree.rows, "places": places, "told": told}

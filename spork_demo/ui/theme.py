@@ -1,8 +1,12 @@
 """The look Gradio's own widgets take: fonts, and colours that read on both backgrounds."""
 
+from pathlib import Path
+
 import gradio as gr
 
 from spork_demo.charts import palette
+
+CALM = Path(__file__).resolve().parents[2] / "assets" / "calm.css"
 
 
 def theme() -> gr.themes.Base:
@@ -28,3 +32,8 @@ def theme() -> gr.themes.Base:
         button_primary_background_fill_dark=palette.BLUE.light,
         button_primary_text_color="white",
     )
+
+
+def calm_style() -> str:
+    """What holds for everything on the page where less motion is asked for, as an inline tag."""
+    return f"<style>\n{CALM.read_text(encoding='utf-8')}</style>"
