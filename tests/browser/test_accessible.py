@@ -24,6 +24,12 @@ ALL_STEPS = "#learn .learn-step { display: grid !important; }"
 """The steps of the lesson one below the other, so that one look sees them all."""
 
 
+def drawn(page, chart: str) -> None:
+    """Until a chart, which is drawn when it comes into view, is there."""
+    page.locator(chart).scroll_into_view_if_needed()
+    page.wait_for_selector(f"{chart} [data-state=drawn]")
+
+
 class Audit:
     """Looks at a page at the sizes and in the themes of its language."""
 
@@ -46,6 +52,7 @@ class Audit:
                 self.page.evaluate(self.script)
             where = f"{view}, {self.language}, {width} px, {theme}"
             self.found += [f"{where}: {line}" for line in self.page.evaluate(RUN, RULES)]
+        self.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
 
 
 @pytest.mark.parametrize("language", LOOKS)
@@ -53,10 +60,10 @@ def test_every_view_of_the_page(open_page, language):
     root = "zh" if language == "zh" else ""
     page = open_page(*APP, query=f"{root}?__theme=light&{ROUND.format(lane=2)}")
     audit = Audit(page, language)
-    page.wait_for_selector("#inside-tree [data-state=drawn]")
+    drawn(page, "#inside-tree")
     audit.look("a plain round")
     page.locator("#inside-told input[type=radio]").nth(2).check()
-    page.wait_for_selector("#inside-chances [data-state=drawn]")
+    drawn(page, "#inside-chances")
     audit.look("a scheduled round")
     tabs = page.locator("#tabs > .tab-wrapper [role=tab]")
     tabs.nth(0).click()
@@ -72,7 +79,7 @@ def test_every_view_of_the_page(open_page, language):
     page.click("#calibrate-run")
     tabs.nth(2).click()
     page.wait_for_selector("#sweep-notice .notice-done")
-    page.wait_for_selector("#sweep-speed [data-state=drawn]")
+    drawn(page, "#sweep-speed")
     audit.look("a sweep's results")
     tabs.nth(3).click()
     page.wait_for_selector("#calibrate-notice .notice-done")
@@ -100,7 +107,7 @@ def test_every_part_of_the_static_site(browser, tmp_path, language):
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{(tmp_path / 'site').as_uri()}/{name}#race=2-why&lane=3&round=1")
-    page.wait_for_selector("#tree [data-state=drawn]")
+    drawn(page, "#tree")
     audit = Audit(page, language)
     audit.look("the site")
     page.click("#stage")
@@ -108,3 +115,45 @@ def test_every_part_of_the_static_site(browser, tmp_path, language):
     audit.look("the stage of the site")
     context.close()
     assert audit.found == []
+
+
+@pytest.mark.parametrize(("path", "width"), [("", 390), ("", 360), ("zh", 360)])
+def test_on_a_phone_every_tab_is_in_one_row_and_a_link_names_it(open_page, path, width):
+    page = open_page(*APP, query=path, width=width, height=780)
+    tabs = page.locator("#tabs > .tab-wrapper [role=tab]")
+    expect(tabs).to_have_count(5)
+    boxes = [tab.bounding_box() for tab in tabs.all()]
+    assert len({box["y"] for box in boxes}) == 1
+    assert all(0 <= box["x"] <= width - box["width"] and box["height"] >= 24 for box in boxes)
+    for place, name in [(4, "learn"), (3, "calibrate"), (1, "inside"), (0, None)]:
+        tabs.nth(place).click()
+        page.click("#copy-link")
+        page.wait_for_function(
+            "name => new URLSearchParams(location.search).get('tab') === name", arg=name
+        )
+
+
+def test_the_stage_fits_a_phone_and_obeys_a_hand(open_page):
+    page = open_page(*APP, width=390, height=844, has_touch=True, is_mobile=True)
+    page.tap("#stage-open")
+    page.wait_for_selector(".stage .stage-title")
+    assert page.locator(".stage-touch").is_visible() and page.locator(".stage-keys").is_hidden()
+    seen = set()
+    while "lane" not in seen or "round" not in seen:
+        shown = page.evaluate("window.sporkStage.shown.kind")
+        seen.add(shown)
+        outside = page.evaluate(
+            "[...document.querySelectorAll('.stage :is(p, span, dd, dt, b, h1, button)')].filter("
+            "node => node.checkVisibility() && node.textContent && !node.closest('.sr-only') &&"
+            "node.getBoundingClientRect().right > 390).map(node => node.textContent)"
+        )
+        assert outside == [], shown
+        if shown == "race":
+            page.touchscreen.tap(195, 600)
+            page.wait_for_selector(".stage .lane-text .token")
+        page.touchscreen.tap(360, 700)
+    assert seen >= {"title", "race", "speed"}
+    page.keyboard.press("End")
+    assert page.evaluate("window.sporkStage.shown.kind") == "cost"
+    page.tap(".stage-leave")
+    page.wait_for_selector(".stage", state="detached")
