@@ -9,6 +9,8 @@
   const SVG = "http://www.w3.org/2000/svg";
   const LINE = 50; // the height of a line of the tree, in the units its widths are in
   const LEAST_SCALE = 2; // labels of 14 units are then 28 pixels high
+  const NARROW = 700; // pixels below which a tree may be wider than the room, which then scrolls
+  const NARROW_SCALE = 1.15;
   const MOST_SCALE = 3.4;
   const BEFORE = 220; // characters of the text before a round that large type has room for
 
@@ -22,14 +24,16 @@
   /* The fork tree as large as the room allows, its first lines where not all fit. */
   function tree(value, fates, words, room) {
     const { width, rows, places } = value;
-    const scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, room.width / (width + 30),
+    const narrow = room.width < NARROW;
+    const scale = Math.max(narrow ? NARROW_SCALE : LEAST_SCALE, Math.min(MOST_SCALE, room.width / (width + 30),
       room.height / (rows * LINE + 14)));
     const fitting = Math.max(1, Math.floor((room.height / scale - 4) / LINE));
     const shown = rows <= fitting ? rows : Math.max(1, fitting - 1);
     const high = shown * LINE + 14;
     const svg = draw("svg", {
       viewBox: `-14 ${-LINE * 0.62} ${Math.max(width + 28, room.width / scale)} ${high}`,
-      width: room.width, height: high * scale, class: "stage-tree", role: "img",
+      width: narrow ? Math.max(room.width, (width + 28) * scale) : room.width,
+      height: high * scale, class: "stage-tree", role: "img",
       preserveAspectRatio: "xMinYMin meet", "aria-label": value.told,
     });
     const edges = draw("g", {});
@@ -94,7 +98,10 @@
       this.at = 0;
       this.before = document.activeElement;
       this.root.setAttribute("aria-label", this.words.stage);
-      (document.querySelector(".gradio-container") || document.body).append(this.root);
+      const parent = document.querySelector(".gradio-container") || document.body;
+      this.behind = [...parent.children].filter((node) => !node.inert);
+      this.behind.forEach((node) => (node.inert = true));
+      parent.append(this.root);
       document.documentElement.classList.add("has-stage");
       document.addEventListener("keydown", this.onKey, true);
       document.addEventListener("fullscreenchange", this.onFull);
@@ -107,6 +114,7 @@
     leave() {
       this.view?.halt();
       this.root.remove();
+      this.behind.forEach((node) => (node.inert = false));
       document.documentElement.classList.remove("has-stage");
       document.removeEventListener("keydown", this.onKey, true);
       document.removeEventListener("fullscreenchange", this.onFull);
@@ -129,7 +137,9 @@
 
     key(event) {
       const key = event.key;
-      if (event.ctrlKey || event.altKey || event.metaKey) return;
+      if (event.ctrlKey || event.altKey || event.metaKey || key === "Tab") return;
+      if (key.startsWith("Arrow") && event.target.closest?.(".stage-scrolls")) return;
+      if ((key === " " || key === "Enter") && event.target.closest?.("button")) return;
       const moves = {
         ArrowRight: 1, PageDown: 1, ArrowLeft: -1, PageUp: -1, Home: -Infinity, End: Infinity,
       };
@@ -137,7 +147,7 @@
       else if (key === " ") this.play();
       else if (key === "ArrowDown" || key === "ArrowUp") this.other(key === "ArrowDown" ? 1 : -1);
       else if (key in moves) this.go(this.at + moves[key]);
-      else if (key !== "Tab") return;
+      else return;
       event.preventDefault();
       event.stopPropagation();
     }
@@ -202,6 +212,7 @@
       }
       this.head(screen);
       this[screen.kind](screen);
+      this.reach();
       const share = (100 * this.at) / Math.max(1, this.screens.length - 1);
       this.foot.style.setProperty("--share", `${share}%`);
       this.said.textContent = fill(this.words.place,
@@ -228,6 +239,16 @@
       if (heading) this.top.append(make("h1", "stage-heading", heading()));
       if (screen.kind === "title") this.top.append(make("span", "stage-origin", origin));
       this.way();
+    }
+
+    /* What scrolls, on a small screen, can be focused and then takes the arrows for itself. */
+    reach() {
+      [this.body, ...this.body.querySelectorAll(".stage-drawn")].forEach((box) => {
+        const more = box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1;
+        const scrolls = more && getComputedStyle(box).overflow.includes("auto");
+        box.classList.toggle("stage-scrolls", scrolls);
+        box.tabIndex = scrolls ? 0 : -1;
+      });
     }
 
     /* The way out for hands: style shows it where there is no fine pointer. */
