@@ -157,3 +157,32 @@ def test_the_stage_fits_a_phone_and_obeys_a_hand(open_page):
     assert page.evaluate("window.sporkStage.shown.kind") == "cost"
     page.tap(".stage-leave")
     page.wait_for_selector(".stage", state="detached")
+
+
+STOP = """() => {
+  const node = document.activeElement;
+  if (!node.closest('#tabs')) return null;
+  node.dataset.reached = '';
+  return parseFloat(getComputedStyle(node).outlineWidth);
+}"""
+MISSED = """() => [...document.querySelectorAll('#tabs :is(button, input, textarea, select)')].filter(
+  (node) => node.checkVisibility() && !node.disabled && node.tabIndex >= 0
+    && node.role !== 'tab' && !('reached' in node.dataset)).map((node) => node.outerHTML)"""
+
+
+def test_tab_reaches_every_control_and_shows_where_it_is(open_page):
+    page = open_page(*APP)
+    tabs = page.locator("#tabs > .tab-wrapper [role=tab]")
+    tabs.nth(2).click()
+    page.wait_for_selector("#sweep")
+    expect(page.locator("#prompt")).to_be_hidden()
+    tabs.nth(4).focus()
+    widths = []
+    while len(widths) < 60:
+        page.keyboard.press("Tab")
+        width = page.evaluate(STOP)
+        if width is None:
+            break
+        widths.append(width)
+    assert len(widths) > 15 and min(widths) >= 2
+    assert page.evaluate(MISSED) == []
