@@ -20,6 +20,13 @@ RUN = """rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']
     node => `${one.id}: ${node.target} ${node.html.slice(0, 120)}`)))"""
 """A line for each element a rule finds."""
 
+AT_REST = """async () => {
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const changing = document.getAnimations().filter((one) => one instanceof CSSTransition);
+  await Promise.all(changing.map((one) => one.finished.catch(() => {})));
+}"""
+"""No colour is looked at half way to its theme."""
+
 ALL_STEPS = "#learn .learn-step { display: grid !important; }"
 """The steps of the lesson one below the other, so that one look sees them all."""
 
@@ -39,7 +46,7 @@ class Audit:
         except ImportError:
             missing("axe-playwright-python is not installed")
         self.page, self.language, self.script, self.found = page, language, AXE_SCRIPT, []
-        page.emulate_media(reduced_motion="reduce")  # no colour is looked at half way to its theme
+        page.emulate_media(reduced_motion="reduce")
 
     def look(self, view: str) -> None:
         for (width, height), theme in LOOKS[self.language]:
@@ -49,6 +56,8 @@ class Audit:
                 "  node => node.classList.toggle('dark', dark))",
                 theme == "dark",
             )
+            self.page.mouse.move(0, 0)
+            self.page.evaluate(AT_REST)
             if not self.page.evaluate("'axe' in window"):
                 self.page.evaluate(self.script)
             where = f"{view}, {self.language}, {width} px, {theme}"
