@@ -43,6 +43,7 @@ def test_calibrate_move_the_quantile_apply_and_find_it_on_the_race_tab(open_page
     assert wanted != first
     caption = page.locator("#calibrate-score-chart .pv-caption")
     expect(caption).to_contain_text(f"At τ {wanted},")
+    page.locator("#calibrate-score-chart").scroll_into_view_if_needed()  # else it is not drawn
     expect(page.locator("#calibrate-score-chart .pv-chart")).to_contain_text(f"τ {wanted}")
     page.click("#calibrate-apply")
     expect(page.locator("#calibrate-notice")).to_contain_text(f"τ {wanted}")
