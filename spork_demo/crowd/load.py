@@ -20,7 +20,9 @@ from spork_demo.crowd.server import at_rest, client, gauges, memory_mb, page_of
 THINK_SECONDS = 4.0
 """Mean time between two things one visitor does."""
 
-ARRIVAL_SECONDS = 20.0
+ARRIVAL_SECONDS = 60.0
+"""Within which everybody comes."""
+
 SAMPLE_SECONDS = 5.0
 LIGHT = {"recording": 3, "inside_settled": 5, "status": 2, "lesson_learn-acceptance": 2}
 """What visitors do besides running races, by weight."""

@@ -9,6 +9,9 @@ import httpx
 from spork_demo.crowd.page import Page
 
 READY_SECONDS = 300.0
+KEPT_OPEN_SECONDS = 2.0
+"""The server closes an idle connection after 5 seconds; ours must be gone by then."""
+
 AT_REST = ("spork_running", "spork_events", "spork_generators", "spork_waiting")
 """Gauges that are 0 once everybody has left."""
 
@@ -22,7 +25,7 @@ class NoServerError(Exception):
 @contextlib.asynccontextmanager
 async def client(url: str) -> AsyncIterator[httpx.AsyncClient]:
     """Connections without limit: every open page holds two."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=KEPT_OPEN_SECONDS)
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as made:
         yield made
 
