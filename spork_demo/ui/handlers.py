@@ -186,7 +186,7 @@ class Film:
         self._shown = -every + self._begun
         self._race: Race | None = None
         self._lines = ""
-        self._ending = self._again = ""
+        self._ending = self._again = self._said = ""
 
     @property
     def due(self) -> bool:
@@ -222,7 +222,12 @@ class Film:
         if self._race is not None and self._shown - self._summed >= SUMMARY_SECONDS:
             self._summed = self._shown
             self._lines += summary_line(self._race)
-        return self._lines, self._race, notice(self._again or say(words.RUNNING))
+        return self._lines, self._race, self._news(self._again or say(words.RUNNING))
+
+    def _news(self, said: str) -> Any:
+        """The notice of a race that goes on, when it is new: the browser takes up each one anew."""
+        known_already, self._said = said == self._said, said
+        return gr.skip() if known_already else notice(said)
 
     def last(self) -> Frame:
         """The final frame; what was on the page stays when the run never began."""

@@ -99,10 +99,12 @@ def test_a_race_of_markup_shows_as_text_on_every_tab_and_on_the_stage(page):
     page.wait_for_function(
         "[...document.querySelectorAll('.lane-text')].some(x => x.textContent.includes('<svg'))"
     )
+    page.locator("#speed-chart").scroll_into_view_if_needed()  # else it is not drawn
     page.wait_for_selector("#speed-chart .main-svg")
     page.locator(".lane .token").first.click()
     check(page)
     page.get_by_role("tab", name="Inside a round").click()
+    page.locator("#inside-tree").scroll_into_view_if_needed()
     page.wait_for_selector("#inside-tree .main-svg")
     for lane in range(4):
         page.evaluate(
