@@ -166,15 +166,17 @@ def wire_race(
         return [*drawn[0], file(current), *drawn[1]]
 
     results = [*tab.charts, tab.download, *inside.outputs]
-    chosen.then(result, race, results, api_name="results_after_recording", **LIGHT)
-    for name, event in (("run", ended), ("upload", upload)):
-        event.then(
-            lambda current: [desk.place(current), *result(current)],
-            race,
-            [tab.recordings, *results],
-            api_name=f"results_after_{name}",
-            **LIGHT,
-        )
+    # After a run that was refused the menu stays let go: setting it to what the page still shows
+    # could come after the next run's click, which would then be taken for a choice during that run.
+    for name, event in (("recording", chosen), ("run", ended)):
+        event.then(result, race, results, api_name=f"results_after_{name}", **LIGHT)
+    upload.then(
+        lambda current: [desk.place(current), *result(current)],
+        race,
+        [tab.recordings, *results],
+        api_name="results_after_upload",
+        **LIGHT,
+    )
     page.load(file, race, tab.download, api_name="file_on_load", **LIGHT)
     return result, results
 

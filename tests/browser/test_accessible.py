@@ -138,6 +138,7 @@ def test_on_a_phone_every_tab_is_in_one_row_and_a_link_names_it(open_page, path,
     assert all(0 <= box["x"] <= width - box["width"] and box["height"] >= 24 for box in boxes)
     for place, name in [(4, "learn"), (3, "calibrate"), (1, "inside"), (0, None)]:
         tabs.nth(place).click()
+        expect(tabs.nth(place)).to_have_attribute("aria-selected", "true")
         page.click("#copy-link")
         page.wait_for_function(
             "name => new URLSearchParams(location.search).get('tab') === name", arg=name

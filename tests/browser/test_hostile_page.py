@@ -114,8 +114,15 @@ def test_a_race_of_markup_shows_as_text_on_every_tab_and_on_the_stage(page):
         )
         page.keyboard.press("ArrowRight")
         check(page)
-    page.locator("#inside-tree .pv-table button").first.click()
-    page.wait_for_function("document.querySelector('#inside-tree .pv-table [aria-pressed=true]')")
+    page.wait_for_function(  # again, where the tree of the round before was still on its way
+        """() => {
+          const button = document.querySelector('#inside-tree .pv-table button');
+          if (button?.ariaPressed === 'true') return true;
+          button?.click();
+          return false;
+        }""",
+        polling=500,
+    )
     check(page)
     for name in ("Explore", "Calibrate", "Learn"):
         page.get_by_role("tab", name=name, exact=True).click()

@@ -148,18 +148,22 @@ def test_another_lane_is_shown_at_the_same_moment(page, handmade):
 
 def test_playing_pausing_and_playing_on(page, handmade):
     opened(page, handmade)
-    page.focus("#inside-round input")
-    page.keyboard.press("Home")
     page.select_option(".rounds-speed", "0.25")
-    page.click("#inside-play")
-    page.wait_for_function(
-        "document.querySelector('.rounds-seconds').textContent.slice(0, 4) > 0.3"
-    )
-    page.focus("#inside-told .rt-text")
-    page.keyboard.press("Space")
-    assert page.inner_text("#inside-play") == "▶ Play"
-    held = place_of(page)
-    reached = int(held.split()[1])
+    reached = 24
+    while reached == 24:  # on a machine so slow that it was over before the key was pressed
+        page.focus("#inside-round input")
+        page.keyboard.press("Home")
+        page.click("#inside-play")
+        page.wait_for_function(
+            "document.querySelector('.rounds-seconds').textContent.slice(0, 4) > 0.3"
+        )
+        page.focus("#inside-told .rt-text")
+        page.keyboard.press("Space")
+        if page.inner_text("#inside-play") != "▶ Play":
+            page.keyboard.press("Space")
+            continue
+        held = place_of(page)
+        reached = int(held.split()[1])
     assert 4 < reached < 24, "a fraction of the lane: it was played at a quarter of its speed"
     assert page.inner_text(".rounds-seconds") == f"{reached * 0.055:.2f} s", "the end of a round"
     wait_for_text(page, "#inside-tree .pv-title", f"Fork tree of round {reached}")
