@@ -270,6 +270,10 @@ class Race:
         """The greedy lane every ratio refers to, if the race has one."""
         return next((lane for lane in self.lanes if lane.settings.method == "greedy"), None)
 
+    def __deepcopy__(self, _memo: object) -> "Race":
+        """Itself: nothing in it ever changes, so every visitor's page can hold the same one."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class LaneEvent:

@@ -1,6 +1,7 @@
 """Traces keep what they were given, and reading one from a stranger is strict."""
 
 import contextlib
+import copy
 import dataclasses
 import json
 
@@ -25,6 +26,18 @@ RACE = Race(
 
 def test_loading_what_was_saved_gives_the_same_race():
     assert loads(dumps(RACE)) == RACE
+
+
+def test_a_copy_of_a_race_is_the_race_since_nothing_in_it_can_change():
+    assert copy.deepcopy(RACE) is RACE
+    seen = [RACE, *RACE.lanes, *(r for lane in RACE.lanes for r in lane.rounds)]
+    seen += [
+        value for r in RACE.lanes[0].rounds + THREE.rounds for value in (*r.nodes, *r.committed)
+    ]
+    for value in seen:
+        assert type(value).__dataclass_params__.frozen
+        for field in dataclasses.fields(value):
+            assert not isinstance(getattr(value, field.name), (list, dict, set)), field.name
 
 
 def test_schedules_survive_saving_and_loading():

@@ -91,6 +91,15 @@ def test_every_handler_of_a_page_speaks_its_language(monkeypatch):
     assert {e.api_visibility for e in handlers if e.page} == {"private"}
 
 
+def test_only_a_run_that_begins_and_what_is_opened_change_the_menu_of_recordings():
+    """Set after a refused run it could come late and be taken for a choice during the next one."""
+    handlers = [event for event in built(FakeHost()).fns.values() if not event.page]
+    (chosen,) = [event for event in handlers if event.api_name == "recording"]
+    menu = chosen.inputs[0]
+    changing = {event.api_name for event in handlers if menu in event.outputs}
+    assert changing == {"leave_recording", "results_after_upload", "restore"}
+
+
 def test_launch_keeps_the_page_private_and_light():
     options = launch_options(LIMITS)
     assert options["ssr_mode"] is False
