@@ -6,6 +6,7 @@ Numbers, strings and tuples only. Counts are recorded here; every ratio is compu
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal
 
 from spork_demo.settings import Settings
@@ -271,8 +272,7 @@ class Race:
         return next((lane for lane in self.lanes if lane.settings.method == "greedy"), None)
 
     def __deepcopy__(self, _memo: object) -> "Race":
-        """Itself: nothing in it ever changes, so every visitor's page can hold the same one."""
-        return self
+        return self  # nothing in it ever changes, so every visitor's page can hold the same one
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +285,7 @@ class LaneEvent:
 
 def fold(trace: Trace, events: Iterable[Event]) -> Trace:
     """All of `events` added to `trace`, in order."""
-    for event in events:
-        trace = trace.add(event)
-    return trace
+    return reduce(Trace.add, events, trace)
 
 
 def advance(race: Race, news: LaneEvent) -> Race:

@@ -97,7 +97,8 @@ def test_only_a_run_that_begins_and_what_is_opened_change_the_menu_of_recordings
     (chosen,) = [event for event in handlers if event.api_name == "recording"]
     menu = chosen.inputs[0]
     changing = {event.api_name for event in handlers if menu in event.outputs}
-    assert changing == {"leave_recording", "results_after_upload", "restore"}
+    opening = {"results_after_upload", "restore", "lesson_see-forks"}
+    assert changing == {"leave_recording", *opening}
 
 
 def test_launch_keeps_the_page_private_and_light():

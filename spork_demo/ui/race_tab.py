@@ -166,17 +166,15 @@ def wire_race(
         return [*drawn[0], file(current), *drawn[1]]
 
     results = [*tab.charts, tab.download, *inside.outputs]
-    # After a run that was refused the menu stays let go: setting it to what the page still shows
-    # could come after the next run's click, which would then be taken for a choice during that run.
+    # After a refused run the menu stays let go: set late, it would be a choice during the next one.
     for name, event in (("recording", chosen), ("run", ended)):
         event.then(result, race, results, api_name=f"results_after_{name}", **LIGHT)
-    upload.then(
-        lambda current: [desk.place(current), *result(current)],
-        race,
-        [tab.recordings, *results],
-        api_name="results_after_upload",
-        **LIGHT,
-    )
+
+    def opened_result(current: Race | None) -> list[Any]:
+        return [desk.place(current), *result(current)]
+
+    shown = [tab.recordings, *results]
+    upload.then(opened_result, race, shown, api_name="results_after_upload", **LIGHT)
     page.load(file, race, tab.download, api_name="file_on_load", **LIGHT)
     return result, results
 
