@@ -6,6 +6,7 @@ import re
 import socket
 import time
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -308,6 +309,19 @@ def test_a_tab_that_is_closed_ends_its_run_and_no_other(served):
     while "closed" not in host.closed and time.monotonic() < deadline:
         time.sleep(0.02)
     assert sorted(host.closed) == ["closed", "other"]
+
+
+def test_a_run_that_began_again_says_so_and_is_whole():
+    class Losing(FakeHost):
+        def race(self, *asked):
+            yield from islice(super().race(*asked), 4)
+            yield from super().race(*asked)
+
+    *_, (lines, race, said) = desk(Losing()).race(**values(max_new_tokens=12))
+    assert re.search(told("a lost replica of a cluster"), said)
+    *_, (once, whole, _) = desk(FakeHost()).race(**values(max_new_tokens=12))
+    assert [lane.text for lane in race.lanes] == [lane.text for lane in whole.lanes]
+    assert lines == once, "what the lost machine had sent is gone"
 
 
 def test_every_sentence_of_the_table_is_tried_here():
