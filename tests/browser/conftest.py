@@ -23,9 +23,13 @@ PATIENCE_MS = 60_000
 """How long a test waits for what is to be seen: two busy cores serve page, host and browser."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
-    """Headless Chromium for the whole session."""
+    """Headless Chromium for the tests of this folder, and gone after them.
+
+    While it is open its event loop counts as running in this thread, and no test could
+    call `asyncio.run`.
+    """
     try:
         from playwright.sync_api import expect, sync_playwright
     except ImportError:
