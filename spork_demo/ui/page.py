@@ -30,6 +30,7 @@ from spork_demo.ui.learn import STYLE as LEARN_STYLE
 from spork_demo.ui.learn import build_learn
 from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wire_race
 from spork_demo.ui.race_view import STYLE, script_tag
+from spork_demo.ui.sessions import own_sessions
 from spork_demo.ui.sharing import build_share, wire_share
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.site import Site
@@ -137,7 +138,8 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "show_error": False,
         "max_file_size": f"{limits.upload_mb}mb",
         "app_kwargs": {
-            "middleware": [Middleware(Gate, limits.upload_mb * 1_000_000), compression()]
+            "lifespan": own_sessions,
+            "middleware": [Middleware(Gate, limits.upload_mb * 1_000_000), compression()],
         },
         "state_session_capacity": limits.visitors,
         "max_threads": THREADS + sum(limits.queues.values()),  # whoever waits has a job of them

@@ -1,0 +1,56 @@
+"""What the server keeps of a visitor, and that it still serves each one's own values."""
+
+import httpx
+import pytest
+from gradio_client import Client
+
+from spork_demo.ui.page import build_page, launch_options, queue_options
+from tests.page_client import PageClient
+from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.test_ui_page import in_order
+
+
+@pytest.fixture(scope="module")
+def page():
+    built = build_page(FakeHost(gap=0.0), LIMITS, PRESETS, [sample_race()])
+    built.queue(**queue_options(LIMITS)).launch(
+        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
+    )
+    yield built
+    built.close()
+
+
+def test_a_visitor_who_raced_leaves_the_race_and_no_copy_of_the_page(page):
+    client = PageClient(page.local_url, verbose=False)
+    client.run(in_order(prompt="Kept once")).result(timeout=60)
+    kept = page.state_holder.session_data[client.session_hash]
+    assert list(kept.components) == []
+    assert len(kept.config_values) == 0
+    (race,) = [value for value in kept.state_data.values() if hasattr(value, "lanes")]
+    assert race.lanes[0].prompt == "Kept once"
+
+
+def test_visitors_keep_their_own_races(page):
+    clients = {f"Mine {n}": PageClient(page.local_url, verbose=False) for n in range(2)}
+    for prompt, client in clients.items():
+        client.run(in_order(prompt=prompt)).result(timeout=60)
+    for prompt, client in clients.items():
+        held = page.state_holder.session_data[client.session_hash].state_data.values()
+        assert [value.lanes[0].prompt for value in held if hasattr(value, "lanes")] == [prompt]
+
+
+def test_no_more_visitors_are_kept_than_the_limit(page):
+    for number in range(LIMITS.visitors + 3):
+        page.state_holder[f"visitor {number}"]
+    assert len(page.state_holder.session_data) == LIMITS.visitors
+
+
+def test_a_deep_link_of_gradio_holds_nothing_of_a_visitor(page):
+    client = PageClient(page.local_url, verbose=False)
+    client.run(in_order(prompt="Private words")).result(timeout=60)
+    asked = {"session_hash": client.session_hash}
+    answer = httpx.get(f"{page.local_url}gradio_api/deep_link", params=asked)
+    linked = httpx.get(page.local_url, params={"deep_link": answer.json()})
+    assert linked.status_code == 200
+    assert "Private words" not in linked.text
+    assert Client(page.local_url, verbose=False).predict(api_name="/settings")
