@@ -1,8 +1,6 @@
 """What the server keeps of a visitor, and that it still serves each one's own values."""
 
-import httpx
 import pytest
-from gradio_client import Client
 
 from spork_demo.ui.page import build_page, launch_options, queue_options
 from tests.page_client import PageClient
@@ -43,14 +41,3 @@ def test_no_more_visitors_are_kept_than_the_limit(page):
     for number in range(LIMITS.visitors + 3):
         page.state_holder[f"visitor {number}"]
     assert len(page.state_holder.session_data) == LIMITS.visitors
-
-
-def test_a_deep_link_of_gradio_holds_nothing_of_a_visitor(page):
-    client = PageClient(page.local_url, verbose=False)
-    client.run(in_order(prompt="Private words")).result(timeout=60)
-    asked = {"session_hash": client.session_hash}
-    answer = httpx.get(f"{page.local_url}gradio_api/deep_link", params=asked)
-    linked = httpx.get(page.local_url, params={"deep_link": answer.json()})
-    assert linked.status_code == 200
-    assert "Private words" not in linked.text
-    assert Client(page.local_url, verbose=False).predict(api_name="/settings")
