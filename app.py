@@ -98,14 +98,11 @@ def main() -> None:
     page = build_page(host, spacefile.limits, (*spacefile.presets, *servers), recorded, line)
     page.queue(**queue_options(spacefile.limits))
     observe(page, line, registry)
-    options = launch_options(spacefile.limits)
+    protocol = tools(spacefile, lambda: page.local_url) if spacefile.mcp else None
+    options = launch_options(spacefile.limits, protocol and protocol.lifespan)
     served = routes(host, registry)
-    if spacefile.mcp:
-        protocol = tools(spacefile, lambda: page.local_url)
-        served = [*served, protocol.route]
-        options["app_kwargs"]["lifespan"] = protocol.lifespan
-    options["app_kwargs"]["routes"] = served
-    serve(page, host, options)
+    options["app_kwargs"]["routes"] = [*served, protocol.route] if protocol else served
+    serve(page, host, options, line)
 
 
 if __name__ == "__main__":

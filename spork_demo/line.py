@@ -7,6 +7,7 @@ a race waits for one sweep at most, however many sweeps came before it.
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 KINDS = ("races", "sweeps", "calibrations", "lessons", "calls")
@@ -66,10 +67,9 @@ class Line:
 
     async def news(self, ticket: Ticket) -> None:
         """Returns when the line has moved, and after a while in any case."""
-        try:
-            await asyncio.wait_for(ticket.news.wait(), LOOK_SECONDS)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):  # `wait_for` can lose a cancellation
+                await ticket.news.wait()
         ticket.news.clear()
 
     def ahead(self, ticket: Ticket) -> int:
@@ -78,6 +78,11 @@ class Line:
             return 0
         order = list(self._order())
         return len(self._running) + order.index(ticket)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody runs or waits; any thread may ask."""
+        return not self._running and not any(tuple(self._waiting.values()))
 
     def waiting(self, kind: str) -> int:
         """How many of a kind wait."""

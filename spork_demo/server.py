@@ -5,6 +5,7 @@ import json
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -19,10 +20,17 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from spork_demo.language import ENGLISH, LANGUAGES
+from spork_demo.line import Line
 from spork_demo.observed import ObservedHost
 
 PATIENCE = 20.0
 """Seconds the rounds that go on may take to end once the server stops."""
+
+FAREWELL = 5.0
+"""Seconds within which all who wait are told."""
+
+LAST_WORD = 0.5
+"""Seconds for the last sentence to be sent."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +101,10 @@ def unslashed(request: Request) -> Response:
     return RedirectResponse(f"../{name}?{request.url.query}".rstrip("?"), 301)
 
 
-def serve(page: Page, host: ObservedHost, options: dict[str, Any]) -> None:
-    """Launch and stay until told to end; then let the rounds that go on end, and close."""
+def serve(page: Page, host: ObservedHost, options: dict[str, Any], line: Line) -> None:
+    """Launch and stay until told to end; then let the rounds that go on end, tell whoever waits
+    in `line`, and close.
+    """
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
@@ -102,12 +112,19 @@ def serve(page: Page, host: ObservedHost, options: dict[str, Any]) -> None:
     told.wait()
     if hasattr(signal, "alarm"):
         signal.alarm(0)  # Ray's handler of the same signal aborts the process after 3 seconds
-    stop(host, page.close)
+    stop(host, page.close, line)
 
 
-def stop(host: ObservedHost, close: Callable[[], None]) -> None:
-    """End what runs at its next round, tell what did not end, close."""
+def stop(host: ObservedHost, close: Callable[[], None], line: Line) -> None:
+    """End what runs at its next round, log what did not end, close.
+
+    Whoever waits is called then, refused by the host with a sentence, and heard before the end.
+    """
     logger.info("stopping", extra={"fields": {"running": host.running}})
     if not host.stop(PATIENCE):
         logger.warning("a run did not end in time", extra={"fields": {"running": host.running}})
+    end = time.monotonic() + FAREWELL
+    while not line.empty and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(LAST_WORD)
     close()

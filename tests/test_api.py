@@ -13,20 +13,16 @@ from spork_demo.settings import KNOBS, Settings
 from spork_demo.trace import advance
 from spork_demo.ui.api import Endpoints
 from spork_demo.ui.handlers import Desk
-from spork_demo.ui.page import build_page, launch_options, queue_options
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.launched import launched
+from tests.sample_race import LIMITS, PRESETS, FakeHost
 
 LANES = [{"method": "greedy"}, {"method": "spork", "fork_width": 3}, {"method": "dspark"}]
 
 
 @pytest.fixture(scope="module")
 def client():
-    page = build_page(FakeHost(gap=0.01), LIMITS, PRESETS, [sample_race()])
-    _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
-    )
-    yield Client(url, verbose=False)
-    page.close()
+    with launched(FakeHost(gap=0.01)) as page:
+        yield Client(page.local_url, verbose=False)
 
 
 def whole_race():

@@ -6,20 +6,17 @@ import json
 import httpx
 import pytest
 
-from spork_demo.ui.page import build_page, launch_options, queue_options
+from spork_demo.ui.page import launch_options
+from tests.launched import launched
 from tests.page_client import PageClient
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.sample_race import LIMITS, FakeHost
 from tests.test_ui_page import in_order, join
 
 
 @pytest.fixture(scope="module")
 def url():
-    page = build_page(FakeHost(gap=0.01), LIMITS, PRESETS, [sample_race()])
-    _, address, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
-    )
-    yield address
-    page.close()
+    with launched(FakeHost(gap=0.01)) as page:
+        yield page.local_url
 
 
 def raw(url: str, path: str, encodings: str) -> tuple[httpx.Headers, bytes]:

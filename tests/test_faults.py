@@ -28,9 +28,9 @@ from spork_demo.ui.api import Endpoints
 from spork_demo.ui.explore_handlers import Explorer
 from spork_demo.ui.handlers import Desk
 from spork_demo.ui.notices import why_not
-from spork_demo.ui.page import build_page, launch_options, queue_options
 from spork_demo.ui.results import race_bytes, race_file
 from spork_demo.ui.shelf import Shelf
+from tests.launched import launched
 from tests.page_client import PageClient, widgets
 from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
 from tests.test_architecture import ROOT
@@ -258,13 +258,9 @@ def test_a_perplexity_that_does_not_fit_is_left_out(monkeypatch):
 def served():
     """Host, address, and the numbers of a race's event and widgets; texts too large to buffer."""
     host = FakeHost(gap=0.001, texts=("x" * 20_000,))
-    page = build_page(host, LIMITS, PRESETS, [sample_race()])
-    _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
-    )
-    event = next(each._id for each in page.fns.values() if each.api_name == "race")
-    yield host, url, event, widgets(page)
-    page.close()
+    with launched(host) as page:
+        event = next(each._id for each in page.fns.values() if each.api_name == "race")
+        yield host, page.local_url, event, widgets(page)
 
 
 def test_a_browser_that_reads_slowly_holds_up_nobody_and_gets_all(served):

@@ -22,14 +22,12 @@ from starlette.requests import Request
 
 from spork_demo import language, trace_file
 from spork_demo.ui import guard
-from spork_demo.ui.page import build_page, launch_options, queue_options
 from tests.hostile import FILES, cases, file_data, insides, is_sentence, leaves, texts, values
+from tests.launched import launched
 from tests.sample_race import (
     COSTS,
     DSPARK_PAIR,
-    LIMITS,
     PAIR,
-    PRESETS,
     FakeHost,
     dspark_race,
     sample_race,
@@ -45,11 +43,8 @@ HOST = FakeHost(offers=(DSPARK_PAIR, PAIR), measured=COSTS)
 def page():
     """The page as it is served, nothing of it shown."""
     races = [sample_race(tokens=3), dspark_race(tokens=3)]
-    built = build_page(HOST, LIMITS, PRESETS, races)
-    built.queue(**queue_options(LIMITS))
-    built.launch(prevent_thread_lock=True, quiet=True, **launch_options(LIMITS))
-    yield built
-    built.close()
+    with launched(HOST, races=races) as served:
+        yield served
 
 
 def request(query: str = "") -> gr.Request:

@@ -22,9 +22,9 @@ from spork_demo import gate
 from spork_demo.gate import Gate
 from spork_demo.observed import ObservedHost
 from spork_demo.server import routes
-from spork_demo.ui.page import build_page, launch_options, queue_options
 from tests.hostile import FILES, ROOT, TEXTS, among, cases, insides, texts, values
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.launched import launched
+from tests.sample_race import FakeHost, sample_race
 
 NOBODYS = ("/etc/passwd", "/proc/self/environ", str(ROOT / "Spacefile"), str(ROOT / "app.py"))
 
@@ -34,15 +34,13 @@ def client():
     """The page as app.py serves it, asked in this process."""
     registry = CollectorRegistry()
     host = ObservedHost(FakeHost(), registry)
-    page = build_page(host, LIMITS, PRESETS, [sample_race(tokens=3)])
-    page.queue(**queue_options(LIMITS))
-    options = launch_options(LIMITS)
-    options["app_kwargs"]["routes"] = routes(host, registry)
-    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **options)
-    with TestClient(page.app, base_url=url, raise_server_exceptions=False) as found:
+    served = launched(host, races=[sample_race(tokens=3)], routes=routes(host, registry))
+    with (
+        served as page,
+        TestClient(page.app, base_url=page.local_url, raise_server_exceptions=False) as found,
+    ):
         found.page = page
         yield found
-    page.close()
 
 
 def check(answer) -> None:

@@ -102,3 +102,18 @@ def test_news_comes_with_every_move_and_after_a_while_without(monkeypatch):
         await line.news(fourth)
 
     asyncio.run(asyncio.wait_for(watch(), 10))
+
+
+def test_who_leaves_just_when_the_line_moves_has_left():
+    async def watch():
+        line = Line()
+        _, second = line.join("races"), line.join("races")
+        second.news.clear()
+        listening = asyncio.create_task(line.news(second))
+        await asyncio.sleep(0.01)
+        second.news.set()
+        listening.cancel()
+        await asyncio.wait([listening])
+        assert listening.cancelled()
+
+    asyncio.run(asyncio.wait_for(watch(), 10))

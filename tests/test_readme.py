@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from spork_demo.ui.page import build_page, launch_options, queue_options
+from tests.launched import launched
 from tests.missing import missing
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.sample_race import LIMITS, FakeHost
 from tests.test_architecture import ROOT
 
 try:
@@ -23,18 +23,9 @@ ADDRESS = "http://127.0.0.1:7860"
 @pytest.fixture(scope="module")
 def address():
     """A page served as `mcp = true` in the Spacefile asks, where the package is there."""
-    page = build_page(FakeHost(), LIMITS, PRESETS, [sample_race()])
-    app = {}
-    if Tools is not None:
-        tools = Tools(lambda: page.local_url, LIMITS)
-        app = {"routes": [tools.route], "lifespan": tools.lifespan}
-    options = launch_options(LIMITS)
-    options["app_kwargs"] |= app
-    _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **options
-    )
-    yield url.rstrip("/")
-    page.close()
+    tools = Tools and (lambda address: Tools(address, LIMITS))
+    with launched(FakeHost(), tools=tools) as page:
+        yield page.local_url.rstrip("/")
 
 
 def ran(example, address, capsys):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from gradio_client import Client
+from gradio_client.exceptions import AppError
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -101,18 +102,28 @@ def server():
     process.kill()
 
 
-def test_a_server_told_to_end_lets_the_round_end_and_says_so(server):
+def test_a_server_told_to_end_lets_the_round_end_and_tells_everyone(server):
     process, address = server
     lanes = [{"method": "greedy", "max_new_tokens": 96}]
-    job = Client(address, verbose=False).submit("Hello", lanes, api_name="/compare")
-    while len(job.outputs()) < 2:
-        time.sleep(0.05)
+    jobs = []
+    for _ in range(3):
+        client = Client(address, verbose=False)
+        jobs.append(client.submit("Hello", lanes, api_name="/compare"))
+        while len(jobs[-1].outputs()) < (1 if jobs[1:] else 2):
+            time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
+    last = jobs[0].outputs()[-1]
+    assert "The server is stopping" in last["message"]
+    assert last["lanes"][0]["text"]
+    for waited in jobs[1:]:
+        assert waited.outputs()[0]["ahead"] > 0
+        with pytest.raises(AppError, match="The server is stopping"):
+            waited.result(timeout=5)
     lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
-    (ended,) = [line for line in lines if line["message"] == "run ended"]
-    assert ended["outcome"] == "stopped"
+    ended = [line["outcome"] for line in lines if line["message"] == "run ended"]
+    assert ended == ["stopped"] * 3
     assert "Hello" not in errors
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{address}/health")

@@ -2,20 +2,16 @@
 
 import pytest
 
-from spork_demo.ui.page import build_page, launch_options, queue_options
+from tests.launched import launched
 from tests.page_client import PageClient
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.sample_race import LIMITS, FakeHost
 from tests.test_ui_page import in_order
 
 
 @pytest.fixture(scope="module")
 def page():
-    built = build_page(FakeHost(gap=0.0), LIMITS, PRESETS, [sample_race()])
-    built.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
-    )
-    yield built
-    built.close()
+    with launched(FakeHost(gap=0.0)) as served:
+        yield served
 
 
 def test_a_visitor_who_raced_leaves_the_race_and_no_copy_of_the_page(page):

@@ -2,27 +2,22 @@
 
 import statistics
 
-from spork_demo.ui.page import build_page, launch_options, queue_options
+from spork_demo.ui.page import build_page
+from tests.launched import launched
 from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
 from tests.test_ui_page import in_order, join, listen
 
 
 def test_an_update_holds_what_is_new_and_no_more():
-    page = build_page(FakeHost(gap=0.004), LIMITS, PRESETS, [sample_race()], frame_seconds=0.02)
-    _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
-    )
-    try:
-        join(url, in_order(prompt="long", max_new_tokens=128), "size")
-        sizes = []
-        with listen(url, "size") as stream:
+    sizes = []
+    with launched(FakeHost(gap=0.004), frame_seconds=0.02) as page:
+        join(page.local_url, in_order(prompt="long", max_new_tokens=128), "size")
+        with listen(page.local_url, "size") as stream:
             for line in stream.iter_lines():
                 if "process_generating" in line:
                     sizes.append(len(line))
                 if "process_completed" in line:
                     break
-    finally:
-        page.close()
     updates = sizes[1:-1]  # the first brings the head, the last the summary
     quarter = len(updates) // 4
     assert quarter >= 4

@@ -14,9 +14,9 @@ from spork_demo.deploy.check import MCP, check
 from spork_demo.deploy.hardware import MACHINES
 from spork_demo.deploy.upload import stage
 from spork_demo.settings import CHOICES, KNOBS
-from spork_demo.ui.page import build_page, launch_options, queue_options
+from tests.launched import launched
 from tests.missing import missing
-from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
+from tests.sample_race import LIMITS, FakeHost
 from tests.test_architecture import ROOT
 from tests.test_runtime import SPACEFILE
 
@@ -41,16 +41,8 @@ def installed():
 def server():
     """Host and address of a page whose endpoints are tools."""
     host = FakeHost(gap=0.02)
-    page = build_page(host, LIMITS, PRESETS, [sample_race()])
-    tools = Tools(lambda: page.local_url, LIMITS)
-    app = {"routes": [tools.route], "lifespan": tools.lifespan}
-    options = launch_options(LIMITS)
-    options["app_kwargs"] |= app
-    _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **options
-    )
-    yield host, f"{url}mcp"
-    page.close()
+    with launched(host, tools=lambda address: Tools(address, LIMITS)) as page:
+        yield host, f"{page.local_url}mcp"
 
 
 def asked(address, question):

@@ -19,8 +19,8 @@ from spork_demo.ui.api import Endpoints
 from spork_demo.ui.calibrate_handlers import CalibrationDesk, Shown
 from spork_demo.ui.explore_handlers import Explorer
 from spork_demo.ui.handlers import Desk
-from spork_demo.ui.page import build_page, launch_options, queue_options
 from spork_demo.ui.turns import in_answers, in_notice, taking_turns
+from tests.launched import launched
 from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
 from tests.test_ui_entry import values
 
@@ -120,7 +120,7 @@ def test_a_run_stopped_inside_a_round_keeps_the_device_until_the_round_ends(time
         while not after.called:
             await asyncio.sleep(0.001)
         assert gate.closed == ["a"]
-        assert watching.cancelled() or watching.done()
+        await asyncio.wait([watching])
 
     in_time(visit())
 
@@ -188,13 +188,9 @@ WIDE = Limits(
 @pytest.fixture(scope="module")
 def blocked():
     host = BlockedHost()
-    page = build_page(host, WIDE, PRESETS, [sample_race()])
-    _, url, _ = page.queue(**queue_options(WIDE)).launch(
-        prevent_thread_lock=True, quiet=True, **launch_options(WIDE)
-    )
-    yield host, url, page
-    host.go.set()
-    page.close()
+    with launched(host, limits=WIDE) as page:
+        yield host, page.local_url, page
+        host.go.set()
 
 
 def ask(url, page, name, data, session):

@@ -14,6 +14,7 @@ from spork_demo.ui import events
 from spork_demo.ui.entry import LANE_FIELDS, LANE_PARTS, SHARED_FIELDS
 from spork_demo.ui.examples import EXAMPLES
 from spork_demo.ui.page import build_page, launch_options, queue_options
+from tests.launched import launched
 from tests.page_client import PageClient, widgets
 from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
 from tests.test_ui_entry import values
@@ -30,12 +31,8 @@ def built(host):
 def server():
     """The page on a fake host, slow enough to be caught running."""
     host = FakeHost(gap=0.01)
-    page = built(host)
-    _, url, _ = page.queue(**queue_options(LIMITS)).launch(
-        prevent_thread_lock=True, quiet=True, **launch_options(LIMITS)
-    )
-    yield host, url
-    page.close()
+    with launched(host) as page:
+        yield host, page.local_url
 
 
 @pytest.fixture(scope="module")

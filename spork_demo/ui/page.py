@@ -30,7 +30,7 @@ from spork_demo.ui.learn import STYLE as LEARN_STYLE
 from spork_demo.ui.learn import build_learn
 from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wire_race
 from spork_demo.ui.race_view import STYLE, script_tag
-from spork_demo.ui.sessions import own_sessions
+from spork_demo.ui.sessions import Lifespan, own_sessions
 from spork_demo.ui.sharing import build_share, wire_share
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.site import Site
@@ -114,8 +114,8 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
     wire_open_round(tab, race, tabs, inside)
 
 
-def launch_options(limits: Limits) -> dict[str, Any]:
-    """Keyword arguments of launch() this page needs."""
+def launch_options(limits: Limits, lifespan: Lifespan | None = None) -> dict[str, Any]:
+    """Keyword arguments of launch() this page needs. lifespan: of what else the server serves."""
     return {
         "theme": theme(),
         "css": f"{palette.css_variables()}\n{round_text.STYLE}",
@@ -138,7 +138,7 @@ def launch_options(limits: Limits) -> dict[str, Any]:
         "show_error": False,
         "max_file_size": f"{limits.upload_mb}mb",
         "app_kwargs": {
-            "lifespan": own_sessions,
+            "lifespan": own_sessions(lifespan),
             "middleware": [Middleware(Gate, limits.upload_mb * 1_000_000), compression()],
         },
         "state_session_capacity": limits.visitors,

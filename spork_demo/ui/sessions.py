@@ -5,8 +5,8 @@ that a "deep link" can be made of it. This page's links are its own (`share.py`)
 that is kept: a visitor costs a third, and arrives sooner.
 """
 
-import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,9 +44,18 @@ class Sessions(StateHolder):
         return super().__getitem__(session_id)
 
 
-@contextlib.asynccontextmanager
-async def own_sessions(app: Any) -> AsyncIterator[None]:
-    """A lifespan of Gradio's server: from its start it keeps `Sessions`."""
-    app.state_holder = Sessions()
-    app.state_holder.set_blocks(app.get_blocks())
-    yield
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+"""What runs around the time a server serves."""
+
+
+def own_sessions(inner: Lifespan | None = None) -> Lifespan:
+    """A lifespan of Gradio's server around `inner`: from its start it keeps `Sessions`."""
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        app.state_holder = Sessions()
+        app.state_holder.set_blocks(app.get_blocks())
+        async with inner(app) if inner else nullcontext():
+            yield
+
+    return lifespan

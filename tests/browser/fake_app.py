@@ -93,7 +93,7 @@ def main() -> None:
     if options.observed:
         log_json_lines()
         launch["app_kwargs"]["routes"] = routes(observed, registry)
-        serve(page, observed, launch)
+        serve(page, observed, launch, line)
     else:
         page.launch(**launch)
 
