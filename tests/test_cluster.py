@@ -20,7 +20,9 @@ from spork_demo.observed import ObservedHost
 from spork_demo.settings import Settings
 from spork_demo.spacefile import SpacefileError, parse_spacefile
 from spork_demo.trace import Finished, LaneEvent, Race, Round, Started, Token, Trace, advance
-from spork_demo.ui.handlers import Film
+from spork_demo.ui.api import Endpoints
+from spork_demo.ui.handlers import Desk, Film
+from tests.sample_race import LIMITS, PRESETS
 from tests.test_spacefile import SMALL
 
 CLUSTER = Cluster("ray", "auto", replicas=2, gpus=1, cpus=4, queue=3)
@@ -174,6 +176,14 @@ def test_the_page_shows_the_lanes_again_and_says_so():
     assert "began again on another one" in told and "Finished" in told
     assert lines.count('"kind":"race"') + lines.count('"kind": "race"') == 1
     assert [len(lane.rounds) for lane in race.lanes] == [3, 3]
+
+
+def test_a_caller_is_told_that_its_lanes_began_again():
+    host, _ = host_of((6, LostError("gone")))
+    lanes = [{"method": "greedy", "max_new_tokens": 3}] * 2
+    *_, last = Endpoints(Desk(host, LIMITS, PRESETS, [])).compare("Hi", lanes)
+    assert "began again on another one" in last["message"]
+    assert len(last["lanes"]) == 2
 
 
 def grid_of(seeds: int):

@@ -149,9 +149,12 @@ class Endpoints:
     def _compared(self, prompt: Any, lanes: Any, pair: Any) -> Iterator[Answer]:
         text, settings, labels = self.plan_compare(prompt, lanes, pair)
         race, told, reason, seconds = None, "", "stopped", self._limits.seconds_per_run
+        again = ""
         with closing(self._host.race(text, settings, labels, pair)) as news:
             try:
                 for item, due, over in paced(news, self._desk.clock, UPDATE_SECONDS, seconds):
+                    if race is not None and isinstance(item, Race):
+                        again = say(words.AGAIN)
                     race = _taken(race, item)
                     if over:
                         told = say(words.TIME_LIMIT, seconds=seconds)
@@ -166,6 +169,7 @@ class Endpoints:
             raise RunRefusedError(say(words.RUN_FAILED))
         if unfinished(race):
             race, _ = halted(race, reason)
+        told = " ".join(filter(None, (again, told)))
         yield {"done": True, "message": told, "lanes": [result(race, lane) for lane in race.lanes]}
 
     def plan_sweep(
