@@ -32,8 +32,8 @@ from spork_demo.ui.entry import (
 )
 from spork_demo.ui.events import RUNS
 from spork_demo.ui.handlers import Desk, halted, unfinished
-from spork_demo.ui.notices import why_not
 from spork_demo.ui.pace import paced
+from spork_demo.ui.planned import not_now
 from spork_demo.ui.sweep_entry import GREEDY_SWEPT, REPEATS
 from spork_demo.ui.turns import in_answers, succeeds, taking_turns
 
@@ -231,11 +231,7 @@ class Endpoints:
         return settings
 
     def _ready(self, pair: Any) -> None:
-        refusal = why_not(self._host.status())
-        known = {each.name for each in self._host.pairs()}
-        if not refusal and pair and not (isinstance(pair, str) and pair in known):
-            refusal = say(words.UNKNOWN_PAIR)
-        if refusal:
+        if refusal := not_now(self._host, pair):
             raise EntryError(refusal)
 
 

@@ -1,5 +1,6 @@
 """What happens on the calibration tab: values in, values out, no widgets."""
 
+import functools
 import logging
 import math
 import time
@@ -35,7 +36,8 @@ from spork_demo.ui.calibration_view import (
 )
 from spork_demo.ui.entry import EntryError
 from spork_demo.ui.handlers import Desk
-from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.notices import notice
+from spork_demo.ui.planned import planned
 from spork_demo.ui.turns import left_line
 
 LOG = logging.getLogger(__name__)
@@ -85,20 +87,14 @@ class CalibrationDesk:
 
     def _read(self, values: Mapping[str, Any]) -> tuple[CalibrationPlan | None, str]:
         """The calibration that is asked for, or why it cannot be."""
-        try:
-            plan = read_plan(values, self.desk.limits)
-        except (EntryError, SettingsError) as error:
-            return None, known(str(error))
-        refusal = why_not(self.desk.host.status())
-        return (None, refusal) if refusal else (plan, "")
+        read = functools.partial(read_plan, values, self.desk.limits)
+        return planned(read, self.desk.host, values.get("pair"))
 
     def _steps(
-        self, plan: CalibrationPlan, pair: Any, judge: Any, quantile: float
+        self, plan: CalibrationPlan, pair: str, judge: Any, quantile: float
     ) -> Iterator[tuple[Any, ...]]:
         shown, last, told = Shown(), None, -math.inf
         try:
-            if not isinstance(pair, str):
-                raise RunRefusedError(say(words.UNKNOWN_PAIR))
             with closing(self.desk.host.calibrate(plan, pair)) as steps:
                 for last in steps:
                     fresh = last.found is not None

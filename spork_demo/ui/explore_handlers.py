@@ -3,6 +3,7 @@
 An `Explorer` holds only what all visitors share; a visitor's sweep lives in gr.State.
 """
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,10 +22,9 @@ from spork_demo.race import memory_sentence
 from spork_demo.settings import SettingsError
 from spork_demo.spacefile import Limits, Preset
 from spork_demo.sweep import Sweep
-from spork_demo.ui import words
-from spork_demo.ui.entry import EntryError
-from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.notices import notice
 from spork_demo.ui.pace import frames
+from spork_demo.ui.planned import planned
 from spork_demo.ui.shelf import KEPT_FILES, Shelf
 from spork_demo.ui.sweep_entry import SweepEntry, read_sweep
 from spork_demo.ui.sweep_results import (
@@ -108,16 +108,8 @@ class Explorer:
 
     def _read(self, values: Mapping[str, Any]) -> tuple[SweepEntry | None, str]:
         """The sweep that is asked for, or why it cannot be."""
-        try:
-            entry = read_sweep(values, self.limits, self.presets)
-        except (EntryError, SettingsError) as error:
-            return None, str(error)
-        refusal = why_not(self.host.status()) or self._unknown_pair(entry)
-        return (None, refusal) if refusal else (entry, "")
-
-    def _unknown_pair(self, entry: SweepEntry) -> str:
-        known = {pair.name for pair in self.host.pairs()}
-        return say(words.UNKNOWN_PAIR) if entry.pair and entry.pair not in known else ""
+        read = functools.partial(read_sweep, values, self.limits, self.presets)
+        return planned(read, self.host, values.get("pair"))
 
     def _run(self, entry: SweepEntry, measure: str) -> Iterator[Frame]:
         reel = Reel(entry, measure, self.clock, self.limits.sweep_seconds)

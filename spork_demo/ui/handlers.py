@@ -3,6 +3,7 @@
 A `Desk` holds only what all visitors share and never changes; a visitor's race lives in gr.State.
 """
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +24,10 @@ from spork_demo.spacefile import Limits, Preset
 from spork_demo.trace import Finished, LaneEvent, Race, StopReason, advance
 from spork_demo.trace_file import TraceError
 from spork_demo.ui import words
-from spork_demo.ui.entry import Entry, EntryError, read_entry
-from spork_demo.ui.notices import notice, why_not
+from spork_demo.ui.entry import Entry, read_entry
+from spork_demo.ui.notices import notice
 from spork_demo.ui.pace import frames
+from spork_demo.ui.planned import planned
 from spork_demo.ui.reliability_view import race_reliability
 from spork_demo.ui.shelf import KEPT_FILES, Shelf
 from spork_demo.ui.token_view import event_line, head_line, race_lines, summary_line
@@ -80,12 +82,8 @@ class Desk:
 
     def _read(self, values: Mapping[str, Any]) -> tuple[Entry | None, str]:
         """The run that is asked for, or why it cannot be."""
-        try:
-            entry = read_entry(values, self.limits, self.presets)
-        except (EntryError, SettingsError) as error:
-            return None, str(error)
-        refusal = why_not(self.host.status()) or self._unknown_pair(entry)
-        return (None, refusal) if refusal else (entry, "")
+        read = functools.partial(read_entry, values, self.limits, self.presets)
+        return planned(read, self.host, values.get("pair"))
 
     def live(self, **values: Any) -> Iterator[tuple[Any, ...]]:
         """`race` with the reliability diagram so far beside each frame.
@@ -100,10 +98,6 @@ class Desk:
                 if due:
                     drawn, chart = self.clock(), race_reliability(frame[1])
                 yield (*frame, chart)
-
-    def _unknown_pair(self, entry: Entry) -> str:
-        known = {pair.name for pair in self.host.pairs()}
-        return say(words.UNKNOWN_PAIR) if entry.pair and entry.pair not in known else ""
 
     def _run(self, entry: Entry) -> Iterator[Frame]:
         film = Film(self.clock, self.limits.seconds_per_run, self.frame_seconds)
