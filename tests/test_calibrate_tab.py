@@ -9,6 +9,7 @@ import pytest
 from spork_demo.calibration import QUANTILE, verdict
 from spork_demo.host import Status
 from spork_demo.language import speaking
+from spork_demo.reliability import Prediction
 from spork_demo.settings import Settings
 from spork_demo.spacefile import Preset
 from spork_demo.ui.calibrate_handlers import (
@@ -205,3 +206,11 @@ def test_the_bar_tells_the_time_left():
     assert "about 7 s left" in progress_view(step)
     with pytest.raises(EntryError):
         read_plan({}, LIMITS)
+
+
+@pytest.mark.parametrize(("before", "after", "told"), [(0.9, 0.5, False), (0.5, 0.9, True)])
+def test_where_scaling_did_not_help_it_says_so(before, after, told):
+    drafts = tuple(Prediction(after, before, survived=bool(n % 2)) for n in range(20))
+    given = replace(sample_calibration(Settings("dspark"), 2, blocks=True), drafts=(drafts,))
+    drawn = json.dumps(views(given, "early_layers", 0.1))
+    assert ("scaling did not help" in drawn) is told

@@ -233,7 +233,7 @@ def _error(drafts: tuple[Prediction, ...]) -> str:
             drafts=len(drafts),
             bins=BINS,
         )
-    return say(
+    told = say(
         "Expected calibration error {before} before temperature scaling and {after} after, over "
         "{drafts} drafts in {bins} bins. On the dotted line a prediction comes true as often as it "
         "says.",
@@ -242,6 +242,9 @@ def _error(drafts: tuple[Prediction, ...]) -> str:
         drafts=len(drafts),
         bins=BINS,
     )
+    if after < before:
+        return told
+    return paragraph([told, say("Here scaling did not help: its temperatures fit other prompts.")])
 
 
 def progress_view(step: CalibrationProgress) -> str:
