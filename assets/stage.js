@@ -185,7 +185,10 @@
     /* Space: the race runs and halts; elsewhere it goes on. */
     play() {
       if (this.screens[this.at].kind !== "race") this.go(this.at + 1);
-      else if (!this.view.live) this.view.toggle();
+      else if (!this.view.live) {
+        this.view.toggle();
+        this.top.querySelectorAll(".stage-start").forEach((hint) => hint.remove());
+      }
     }
 
     /* New lines of a race that runs on the page behind the stage; at its end, all that is told of it
@@ -277,6 +280,8 @@
       if (this.view.live) return;
       this.view.play();
       this.view.pause();
+      this.top.append(make("span", "stage-start stage-keys", this.words.start),
+        make("span", "stage-start stage-touch", this.words.tap));
     }
 
     lane(screen) {

@@ -46,6 +46,8 @@ WORDS = {
         "→ and ← go on and back, ↓ and ↑ to another lane, Space plays, Home and End, Esc leaves"
     ),
     "touch": later("Tap on the right to go on, on the left to go back, in the middle to play"),
+    "start": later("Space plays it"),
+    "tap": later("Tap in the middle to play it"),
     "race": later("The race, at its true relative speed"),
     "place": later("Screen {number} of {count}"),
     "stage": later("Stage"),

@@ -18,7 +18,9 @@ def test_the_button_opens_the_race_on_stage_and_escape_gives_the_page_back(open_
     assert "CPU, 2 cores · float32 · 2026-11-20" in page.inner_text(".stage-top")
     page.keyboard.press("ArrowRight")
     on_screen(page, "race")
+    assert page.locator(".stage-start:visible").all_inner_texts() == ["Space plays it"]
     page.keyboard.press(" ")
+    assert page.locator(".stage-start").count() == 0
     page.wait_for_selector(".stage .lane[data-lane='1'].is-finished")
     page.keyboard.press("ArrowRight")
     on_screen(page, "speed")
