@@ -85,7 +85,9 @@ def wire_stage(parts: StageParts, race: gr.State, settled: Any, shown: gr.State)
     def asked(current: Race | None, at: dict[str, Any] | None) -> Any:
         return opened(current) if at and at.get("stage") else gr.skip()
 
-    parts.button.click(opened, race, parts.data, api_name="stage", **LIGHT)
+    # the stage asks again as a race ends: also while the answer before is still on its way
+    asking = {"api_name": "stage", "trigger_mode": "always_last", **LIGHT}
+    parts.button.click(opened, race, parts.data, **asking)
     settled.then(asked, [race, shown], parts.data, api_name="stage_on_load", **LIGHT)
 
 
