@@ -1,6 +1,6 @@
 """The stage over the app: opened by its button, by a link, and over a race that goes on."""
 
-from tests.browser.test_race_page import SLOW, run
+from tests.browser.test_race_page import SLOWER, run
 from tests.sample_race import sample_race
 
 SHOWN = "window.sporkStage.shown"
@@ -37,7 +37,7 @@ def test_a_link_opens_the_page_on_stage(open_page):
 
 
 def test_a_race_that_goes_on_is_watched_on_stage_and_told_at_its_end(open_page):
-    page = open_page(*SLOW)
+    page = open_page(*SLOWER)
     run(page, "Said on stage.")
     page.wait_for_selector(".is-live .lane[data-lane='0'] .token:nth-of-type(3)")
     page.click("#stage-open")
