@@ -45,7 +45,7 @@ def browser():
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def fake_app() -> Iterator[Callable[..., str]]:
     """`fake_app("--hostile")` is the address of such a page; each kind is started once."""
     running: dict[tuple[str, ...], tuple[subprocess.Popen, str]] = {}
