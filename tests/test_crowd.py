@@ -144,7 +144,7 @@ def test_a_crowd_is_judged_by_minutes_and_its_memory_after_the_first():
 def test_events_of_the_first_page_are_found_with_what_follows_them(server):
     page = Page.read(httpx.get(f"{server}/config").json())
     assert [event.name for event in page.after(page.events["race"])] == ["settle"]
-    assert "status_on_load" in {event.name for event in page.at_opening()}
+    assert "restore" in {event.name for event in page.at_opening()}
     assert page.events["race"].queued and not page.events["recording"].queued
     assert page.values[page.places["prompt"]]
 

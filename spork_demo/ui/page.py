@@ -31,7 +31,7 @@ from spork_demo.ui.learn import build_learn
 from spork_demo.ui.race_tab import RaceTab, build_race_tab, wire_open_round, wire_race
 from spork_demo.ui.race_view import STYLE, script_tag
 from spork_demo.ui.sessions import Lifespan, own_sessions
-from spork_demo.ui.sharing import build_share, wire_share
+from spork_demo.ui.sharing import Restored, build_share, wire_share
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.site import Site
 from spork_demo.ui.stage import build_stage, stage_head, wire_stage
@@ -97,7 +97,7 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
                 language_switch()
                 share, stage = build_share(), build_stage()
             strip = gr.HTML(opening_strip(desk.host), elem_id="host-status")
-    timer = gr.Timer(1.0)
+    timer = gr.Timer(1.0, active=False)  # `host_news` starts it
     with gr.Tabs(selected="race", overflow_behavior="wrap", elem_id="tabs") as tabs:
         with gr.Tab(say(words.TAB_RACE), id="race"):
             tab = build_race_tab(desk)
@@ -106,11 +106,11 @@ def _fill(page: gr.Blocks, desk: Desk) -> None:
         for title, name, build in TABS:
             with gr.Tab(say(title), id=name):
                 build(Site(page, desk, race, tabs, tab, inside))
-    opened, ticked = _wire_waiting(page, desk, tab, strip, timer)
     results = wire_race(page, desk, tab, race, inside)
     names = ("race", "inside", *(name for _, name, _ in TABS))
-    settled = wire_share(desk, tab, race, tabs, inside, share, opened, ticked, results, names)
-    wire_stage(stage, race, *settled)
+    restored = wire_share(page, desk, tab, race, tabs, inside, share, results, names)
+    _wire_waiting(desk, tab, strip, timer, restored)
+    wire_stage(stage, race, restored)
     wire_open_round(tab, race, tabs, inside)
 
 
@@ -155,24 +155,24 @@ def queue_options(limits: Limits) -> dict[str, Any]:
 
 
 def _wire_waiting(
-    page: gr.Blocks, desk: Desk, tab: RaceTab, strip: gr.HTML, timer: gr.Timer
-) -> tuple[Any, Any]:
-    """Returns the events of the page's opening and of a tick of the timer."""
+    desk: Desk, tab: RaceTab, strip: gr.HTML, timer: gr.Timer, restored: Restored
+) -> None:
+    """What the host has to tell comes once the page is as a link asked, and then every second."""
     controls = tab.controls
     layers = controls.shared["verifier_layers"]
     picks, choices = lane_picks(controls.lanes), lane_outputs(controls.lanes)
 
-    def news(*picked: Any) -> list[Any]:
-        return host_news(desk.host, desk.presets, *picked)
+    def news(*told: Any) -> list[Any]:
+        return host_news(desk.host, desk.presets, *told)
 
-    outputs = [strip, timer, controls.pair, layers, *choices]
-    ticked = timer.tick(news, picks, outputs, api_name="status", **LIGHT)
-    opened = page.load(news, picks, outputs, api_name="status_on_load", **LIGHT)
+    inputs = [restored.wanted, layers, *picks]
+    outputs = [restored.wanted, strip, timer, controls.pair, layers, *choices]
+    restored.filled.then(news, inputs, outputs, api_name="status_on_load", **LIGHT)
+    timer.tick(news, inputs, outputs, api_name="status", **LIGHT)
     controls.pair.input(
-        lambda name, *picked: pair_news(desk.host, desk.presets, name, *picked),
-        [controls.pair, *picks],
+        lambda *told: pair_news(desk.host, desk.presets, *told),
+        [controls.pair, layers, *picks],
         [strip, layers, *choices],
         api_name="pair_news",
         **LIGHT,
     )
-    return opened, ticked

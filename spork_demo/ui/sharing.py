@@ -18,7 +18,6 @@ from spork_demo.ui.entry import SHARED_FIELDS
 from spork_demo.ui.events import LIGHT
 from spork_demo.ui.handlers import NO_RECORDING, Desk
 from spork_demo.ui.inside import InsideParts
-from spork_demo.ui.lane_picker import lane_choices, serving
 from spork_demo.ui.notices import notice
 from spork_demo.ui.race_tab import RaceTab
 from spork_demo.ui.share import Link, holds_prompt, read_query, write_query
@@ -123,7 +122,7 @@ def problem_sentence(problems: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Restorer:
-    """Fills the page's widgets from a link: what it can at once, pair and presets once known."""
+    """Fills the page's widgets from a link; pair and presets wait until they are known."""
 
     desk: Desk
     tab: RaceTab
@@ -176,26 +175,6 @@ class Restorer:
         presets = {n: v for n, v in link.values.items() if n.endswith("_preset")}
         return unknown + [name for name, value in presets.items() if value not in names]
 
-    @property
-    def late_outputs(self) -> list[Any]:
-        controls = self.tab.controls
-        return [controls.pair, *(w for lane in controls.lanes for w in lane.choices)]
-
-    def late(self, wanted: Mapping[str, Any] | None, *picks: Any) -> list[Any]:
-        """Pair and presets as the link asks, and nothing left to want, once pairs are there."""
-        pairs = self.desk.host.pairs()
-        if wanted is None or not pairs:
-            return [gr.skip()] * (1 + len(self.late_outputs))
-        named = wanted.get("pair", "")
-        pair = named if named in {p.name for p in pairs} else gr.skip()
-        choices = []
-        for place in range(1, len(self.tab.controls.lanes) + 1):
-            method, asked, preset = picks[3 * place - 3 : 3 * place]
-            preset = wanted.get(f"lane{place}_preset", preset)
-            serves = serving(pairs, named)
-            choices += lane_choices(self.desk.presets, serves, method, asked, preset)
-        return [None, pair, *choices]
-
 
 def wanted_later(link: Link) -> dict[str, Any] | None:
     """What of a link must wait until the model pairs are known."""
@@ -203,21 +182,31 @@ def wanted_later(link: Link) -> dict[str, Any] | None:
     return {name: link.values[name] for name in late if name in link.values} or None
 
 
-def wire_share(
-    desk: Desk, tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts,
-    share: ShareParts, opened: Any, ticked: Any, results: tuple[Any, list[Any]],
-    names: Sequence[str],
-) -> tuple[Any, gr.State]:  # fmt: skip
-    """Returns the event after which the page is as a link asked, and what of it was to be shown.
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What follows a page's opening.
 
-    opened, ticked: the events after which the host's news are on the page.
+    filled: the event after which its widgets are as a link asked, settled: and the right tab is
+    open. wanted: what waits for the pairs. place: what was to be shown.
+    """
+
+    filled: Any
+    settled: Any
+    wanted: gr.State
+    place: gr.State
+
+
+def wire_share(
+    page: gr.Blocks, desk: Desk, tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts,
+    share: ShareParts, results: tuple[Any, list[Any]], names: Sequence[str],
+) -> Restored:  # fmt: skip
+    """The button that copies a link, and what a link does to a page that opens.
 
     results: what fills the charts for a race, and what it fills. names: ids of the tabs in order.
     """
     inputs = asked_inputs(tab.controls)
     restorer = Restorer(desk, tab, tuple(names))
     wanted, place = gr.State(None), gr.State(None)
-    picks = [w for lane in tab.controls.lanes for w in lane.picks]
 
     def copied(name: Any, current: Race | None, at: tuple[int, int], *values: Any) -> str:
         open_tab = name if name in names else "race"
@@ -249,13 +238,9 @@ def wire_share(
         api_name="copy_link",
         **LIGHT,
     )
-    filled = opened.then(
-        restored, None, [*restorer.outputs, race, wanted, place], api_name="restore", **LIGHT
-    )
-    late = [wanted, *restorer.late_outputs]
-    filled.then(restorer.late, [wanted, *picks], late, api_name="restore_lanes", **LIGHT)
+    outputs = [*restorer.outputs, race, wanted, place]
+    filled = page.load(restored, None, outputs, api_name="restore", **LIGHT)
     settled = filled.then(
         shown, [race, place], [tabs, *results[1]], api_name="restore_shown", **LIGHT
     )
-    ticked.then(restorer.late, [wanted, *picks], late, api_name="restore_late", **LIGHT)
-    return settled, place
+    return Restored(filled, settled, wanted, place)

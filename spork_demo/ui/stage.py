@@ -26,6 +26,7 @@ from spork_demo.ui.events import LIGHT
 from spork_demo.ui.explain import verdict
 from spork_demo.ui.handlers import shown_title
 from spork_demo.ui.round_text import committed_marks
+from spork_demo.ui.sharing import Restored
 from spork_demo.ui.token_view import race_lines
 from spork_demo.ui.tree_view import anchor_text
 
@@ -76,8 +77,8 @@ def build_stage() -> StageParts:
     return StageParts(button, data)
 
 
-def wire_stage(parts: StageParts, race: gr.State, settled: Any, shown: gr.State) -> None:
-    """settled: the event after which the page is as a link asked. shown: what that asked for."""
+def wire_stage(parts: StageParts, race: gr.State, restored: Restored) -> None:
+    """Open the stage by its button, and where a link asks for it."""
 
     def opened(current: Race | None) -> str:
         return stage_value(current, time.monotonic_ns())
@@ -88,7 +89,8 @@ def wire_stage(parts: StageParts, race: gr.State, settled: Any, shown: gr.State)
     # the stage asks again as a race ends: also while the answer before is still on its way
     asking = {"api_name": "stage", "trigger_mode": "always_last", **LIGHT}
     parts.button.click(opened, race, parts.data, **asking)
-    settled.then(asked, [race, shown], parts.data, api_name="stage_on_load", **LIGHT)
+    inputs = [race, restored.place]
+    restored.settled.then(asked, inputs, parts.data, api_name="stage_on_load", **LIGHT)
 
 
 def stage_head() -> str:

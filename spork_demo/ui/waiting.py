@@ -1,6 +1,6 @@
 """While the model loads: what the page says, and what changes once it is there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -22,34 +22,47 @@ def opening_strip(host: Host) -> str:
     return status_strip(host.status(), _learned(serving(host.pairs())))
 
 
-def host_news(host: Host, presets: Sequence[Preset], *picks: Any) -> list[Any]:
-    """Status strip, timer, model pairs, verifier layers and the choices of every lane.
+def host_news(
+    host: Host,
+    presets: Sequence[Preset],
+    wanted: Mapping[str, Any] | None,
+    layers: Any,
+    *picks: Any,
+) -> list[Any]:
+    """What is wanted still, status strip, timer, pairs, verifier layers, choices of every lane.
 
-    picks: method, rules asked for and preset, lane after lane. The timer stops when nothing
-    changes any more.
+    wanted: pair and presets a link asks for, by name. layers: what the slider stands at. picks:
+    method, rules asked for and preset, lane after lane. The timer runs until nothing changes any
+    more, and only then is anything but the strip touched: an answer on its way for long would
+    undo what a visitor chose meanwhile.
     """
     status = host.status()
     if not (status.ready or status.failed):
-        waiting = [gr.skip()] * (3 + len(picks))
-        return [status_strip(status), *waiting]
-    pairs = host.pairs()
+        waiting = [gr.skip()] * (2 + len(picks))
+        return [gr.skip(), status_strip(status), gr.Timer(active=True), *waiting]
+    wanted, pairs = wanted or {}, host.pairs()
     names = [pair.name for pair in pairs]
-    menu = gr.update(choices=names, value=names[0] if names else None, visible=len(names) > 1)
-    first = serving(pairs)
-    return [
-        status_strip(status, _learned(first)),
-        gr.Timer(active=False),
-        menu,
-        _layers(first),
-        *_lanes(presets, first, picks),
-    ]
+    pair = serving(pairs, wanted.get("pair"))
+    chosen = pair[0].name if pair else None
+    menu = gr.update(choices=names, value=chosen, visible=len(names) > 1)
+    presets_wanted = {
+        place: wanted[f"lane{place // PICKS + 1}_preset"]
+        for place in range(PICKS - 1, len(picks), PICKS)
+        if f"lane{place // PICKS + 1}_preset" in wanted
+    }
+    picked = [presets_wanted.get(place, pick) for place, pick in enumerate(picks)]
+    strip = status_strip(status, _learned(pair))
+    changed = [_layers(pair, layers), *_lanes(presets, pair, picked)]
+    return [None, strip, gr.Timer(active=False), menu, *changed]
 
 
-def pair_news(host: Host, presets: Sequence[Preset], name: Any, *picks: Any) -> list[Any]:
+def pair_news(
+    host: Host, presets: Sequence[Preset], name: Any, layers: Any, *picks: Any
+) -> list[Any]:
     """Status strip, verifier layers and the choices of every lane for another pair."""
     pair = serving(host.pairs(), name)
     strip = status_strip(host.status(), _learned(pair))
-    return [strip, _layers(pair), *_lanes(presets, pair, picks)]
+    return [strip, _layers(pair, layers), *_lanes(presets, pair, picks)]
 
 
 def lane_outputs(lanes: Sequence[LaneWidgets]) -> list[Any]:
@@ -71,11 +84,13 @@ def _learned(pairs: Sequence[PairInfo]) -> str:
     return known(pairs[0].about) if pairs else ""
 
 
-def _layers(pairs: Sequence[PairInfo]) -> Any:
+def _layers(pairs: Sequence[PairInfo], layers: Any) -> Any:
+    """The slider for a pair: where it stands, or as far as the pair goes."""
     if not pairs or not pairs[0].layers:  # not loaded yet
         return gr.skip()
     pair = pairs[0]
-    value = min(LAYERS.default, pair.layers)
+    usable = isinstance(layers, int | float) and 1 <= layers <= pair.layers
+    value = layers if usable else min(LAYERS.default, pair.layers)
     info = say(
         "{meaning}; {name} has {layers}",
         meaning=say(LAYERS.meaning),
