@@ -412,7 +412,10 @@
 
     tell() {
       this.told = performance.now();
-      if (this.chosen) this.settle({ lane: this.lane, round: Math.max(1, this.over) - 1 });
+      if (!this.chosen) return;
+      const place = { lane: this.lane, round: Math.max(1, this.over) - 1 };
+      window.sporkRounds.rest = `${place.lane} ${place.round}`;
+      this.settle(place);
     }
 
     /* Playing: from here on, or from the start when this is the end. */

@@ -223,7 +223,7 @@ def test_data_of_an_event_may_be_anything(page, caplog, name, data):
 
 
 def test_a_file_in_the_data_of_an_event_is_refused_too(page):
-    told = run(page, "inside_settled", None, data={"lane": file_data("/etc/passwd")})
+    told = run(page, "inside_pick_node", None, None, data={"index": file_data("/etc/passwd")})
     assert told == guard.MISFIT
 
 

@@ -192,6 +192,15 @@ def test_what_the_browser_sends_is_a_whole_number_or_ignored():
     assert sent == [-1, -1, -1, -1, 3]
 
 
+@pytest.mark.parametrize(
+    ("told", "place"),
+    [("2 11", (2, 11)), ("0 0", (0, 0)), ("", (0, 0)), (None, (0, 0)), (7, (0, 0)), ([], (0, 0)),
+     ("1 2 3", (0, 0)), ("-1 2", (0, 0)), ("1 9999999", (0, 0)), ("٣ ٤", (0, 0))],
+)  # fmt: skip
+def test_the_place_told_is_two_numbers_or_the_start(told, place):
+    assert inside.resting(told) == place
+
+
 def test_the_head_serves_plotlys_script_by_its_path():
     head = plotly_view.head()
     assert head.startswith("<script>") and head.count("</script>") == 1

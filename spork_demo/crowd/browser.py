@@ -70,11 +70,11 @@ class Browser:
         """What a widget holds."""
         return self._held(self._page.places[widget])
 
-    async def send(self, name: str, told: Mapping[str, Any] | None = None) -> None:
-        """A light event, timed, and those that follow. told: what the script adds to it."""
+    async def send(self, name: str) -> None:
+        """A light event, timed, and those that follow."""
         event = self._page.events[name]
         begun = time.perf_counter()
-        answer = await self._client.post(f"{API}/run/predict", json=self._body(event, told))
+        answer = await self._client.post(f"{API}/run/predict", json=self._body(event))
         self._noted(name, time.perf_counter() - begun)
         if answer.status_code != 200:
             raise ServerFaultError(f"{name}: status {answer.status_code}")
@@ -90,7 +90,7 @@ class Browser:
     async def run(self, name: str) -> AsyncIterator["Run"]:
         """A queued event. Leaving the context closes its stream, as closing the tab does."""
         event = self._page.events[name]
-        joined = await self._client.post(f"{API}/queue/join", json=self._body(event, None))
+        joined = await self._client.post(f"{API}/queue/join", json=self._body(event))
         if joined.status_code != 200:
             raise ServerFaultError(f"{name}: status {joined.status_code}")
         number = joined.json()["event_id"]
@@ -111,10 +111,10 @@ class Browser:
         """The outputs of a queued event have come."""
         self._take(event, values)
 
-    def _body(self, event: Event, told: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _body(self, event: Event) -> dict[str, Any]:
         return {
             "data": [self._held(number) for number in event.inputs],
-            "event_data": told,
+            "event_data": None,
             "fn_index": event.number,
             "session_hash": self._session,
         }

@@ -156,8 +156,7 @@ def _patience(chance: random.Random) -> dict[str, float]:
 
 async def _look(browser: Browser, what: str, chance: random.Random) -> None:
     if what == "inside_settled":
-        await browser.send(what, {"lane": chance.randrange(2), "round": chance.randrange(12)})
-        return
+        browser.fill("inside-rest", f"{chance.randrange(2)} {chance.randrange(12)}")
     if what == "recording":
         browser.fill("recordings", 0)
     if what == "lesson_learn-acceptance":

@@ -4,6 +4,7 @@ The player moves among the rounds in the browser. The round it comes to rest on 
 server, which answers with what has to be drawn for it: tree, judge, schedule, cost, what-if.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,10 @@ LAST = {"trigger_mode": "always_last"}
 PRIVATE = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 START = (0, 0)
 """Lane and round where nothing else is asked."""
+REST = "(race) => [race, window.sporkRounds.rest]"
+"""Where the player rests as the request is made. Gradio sends one that had to wait for the answer
+before it with the data of that earlier event, so the event's own data would be stale.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ def build_inside(race_state: gr.State) -> InsideParts:
     with gr.Column(elem_id="inside-view"):
         player = round_player(message_value(say(NO_RACE)), elem_id="inside-told", padding=False)
         at = gr.State(START)
+        rest = gr.Textbox(visible=False, elem_id="inside-rest")
         tree = plotly_view(elem_id="inside-tree", padding=False)
         with gr.Column(visible=False, elem_id="inside-why") as why:
             story = gr.HTML(elem_id="inside-story", label=say(words.WHY_SENT_TITLE))
@@ -104,8 +110,14 @@ def build_inside(race_state: gr.State) -> InsideParts:
     # From the start, not by an event on load: its answer would come after the first click.
     for part, value in zip(parts.outputs, parts.refresh(race_state.value), strict=True):
         _begin_with(part, value)
-    _connect(parts, race_state)
+    _connect(parts, race_state, rest)
     return parts
+
+
+def resting(told: Any) -> tuple[int, int]:
+    """Lane and round the browser told, as in "1 12"; the start where it told something else."""
+    found = re.fullmatch(r"([0-9]{1,6}) ([0-9]{1,6})", told) if isinstance(told, str) else None
+    return (int(found[1]), int(found[2])) if found else START
 
 
 def _begin_with(part: gr.blocks.Block, value: Any) -> None:
@@ -121,9 +133,9 @@ def _chart(elem_id: str) -> gr.HTML:
         return plotly_view(elem_id=elem_id)
 
 
-def _connect(parts: InsideParts, race_state: gr.State) -> None:
-    def settled(race: Race | None, event: gr.EventData) -> tuple[Any, ...]:
-        return following(race, sent(event, "lane"), sent(event, "round"))
+def _connect(parts: InsideParts, race_state: gr.State, rest: gr.Textbox) -> None:
+    def settled(race: Race | None, told: Any) -> tuple[Any, ...]:
+        return following(race, *resting(told))
 
     def picked_node(race: Race | None, at: tuple[int, int], event: gr.EventData) -> str | None:
         return tree_of(race, *at, picked(event))
@@ -131,7 +143,13 @@ def _connect(parts: InsideParts, race_state: gr.State) -> None:
     # Only the last move is answered, and never with the player itself: a late answer would take
     # the handle from under the finger that has moved on.
     parts.player.settled(
-        settled, race_state, parts.followers, api_name="inside_settled", **LAST, **PRIVATE
+        settled,
+        [race_state, rest],
+        parts.followers,
+        js=REST,
+        api_name="inside_settled",
+        **LAST,
+        **PRIVATE,
     )
     parts.tree.node_click(
         picked_node, [race_state, parts.at], parts.tree, api_name="inside_pick_node", **PRIVATE

@@ -133,6 +133,24 @@ def test_moves_need_no_server(page, handmade):
     page.unroute("**/gradio_api/**")
 
 
+def test_on_a_slow_line_the_views_end_at_the_round_that_is_shown(page, handmade):
+    opened(page, handmade)
+
+    def late(route):
+        answer = route.fetch()
+        page.wait_for_timeout(1500)
+        route.fulfill(response=answer)
+
+    page.route("**/gradio_api/run/**", late)
+    page.focus("#inside-round input")
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(250)
+    assert place_of(page).startswith("Round 5 of 24")
+    wait_for_text(page, "#inside-tree .pv-title", "Fork tree of round 5")
+    page.unroute_all(behavior="ignoreErrors")
+
+
 def test_another_lane_is_shown_at_the_same_moment(page, handmade):
     opened(page, handmade)
     page.focus("#inside-round input")
