@@ -15,6 +15,7 @@ from spork_demo.decoding.rule_counts import rule_counts
 from spork_demo.engine import Engine, device_name, empty_race, run_lanes, sweep_lanes
 from spork_demo.host import MachineCosts, PairInfo, RuleCounts, RunRefusedError, Status
 from spork_demo.language import later, say
+from spork_demo.models.memory import trim_memory
 from spork_demo.models.native import compiler, kernels
 from spork_demo.models.pair import load_pair
 from spork_demo.models.progress import ModelUnavailable, Progress
@@ -111,6 +112,7 @@ class LocalHost:
         try:
             yield self._engine(spec)
         finally:
+            trim_memory()  # before the next run, so that it slows none
             self._device.release()
 
     def costs(self, pair: str = "") -> MachineCosts | None:
@@ -166,6 +168,7 @@ class LocalHost:
             return
         self._engines[spec.name] = engine
         self.costs(spec.name)  # so that it bears the date of the measurement
+        trim_memory()
         self._status = Status(_ready(engine), ready=True)
 
     def _report(self, progress: Progress) -> None:

@@ -1,6 +1,7 @@
 """The host: one device, many visitors, runs that stop when they are told to."""
 
 import dataclasses
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from spork_demo.calibration import CalibrationPlan
 from spork_demo.cells import cells
 from spork_demo.host import DeferredHost, RunRefusedError
+from spork_demo.models.memory import trim_memory
 from spork_demo.runtime import LocalHost, _ready
 from spork_demo.settings import Settings
 from spork_demo.spacefile import PairSpec, read_spacefile
@@ -331,3 +333,30 @@ def test_a_calibration_the_pair_cannot_serve_is_refused(tmp_path):
         next(host.calibrate(CalibrationPlan(ARTICLE), pair="other"))
     with pytest.raises(RunRefusedError, match="not been asked"):
         next(LocalHost(SPACEFILE).calibrate(CalibrationPlan(ARTICLE)))
+
+
+def test_what_a_run_leaves_free_goes_back_before_the_next(host, monkeypatch):
+    held = []
+    monkeypatch.setattr(
+        "spork_demo.runtime.trim_memory", lambda: held.append(host._device.locked())
+    )
+    finish(host.race("Hello", LANES, LABELS))
+    events = host.race("Hello", LANES, LABELS)
+    next(events)
+    events.close()
+    assert held == [True, True]
+    assert not host._device.locked()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps what is free")
+def test_trimming_gives_free_memory_back():
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    pieces = [bytes(60_000) for _ in range(3000)]
+    kept = pieces[::100]  # between them nothing goes back by itself
+    del pieces
+    before = resident()
+    trim_memory()
+    assert before - resident() > 100_000_000
+    assert len(kept) == 30

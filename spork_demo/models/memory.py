@@ -1,6 +1,8 @@
 """Want of memory, on whatever device, and giving back what can be given back."""
 
+import ctypes
 import gc
+import sys
 from pathlib import Path
 
 import torch
@@ -30,3 +32,12 @@ def free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def trim_memory() -> None:
+    """Hand what is free back to the system. glibc keeps it, for every thread apart, so a server
+    that many have used would seem to grow; other C libraries need no call.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
