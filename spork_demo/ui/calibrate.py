@@ -116,11 +116,11 @@ def _fields(limits: Limits) -> tuple[Any, ...]:
     )
     prompts = gr.Slider(
         1, PROMPT_LIMIT, min(PROMPTS, PROMPT_LIMIT), step=1, interactive=True,
-        label=say("Held-out prompts"), min_width=180, elem_id="calibrate-prompts",
+        label=say("Held-out prompts"), min_width=220, elem_id="calibrate-prompts",
     )  # fmt: skip
     tokens = gr.Slider(
         1, most, min(OWN_TOKENS, most), step=1, interactive=True,
-        label=say("Tokens written to each"), min_width=180, elem_id="calibrate-tokens",
+        label=say("Tokens written to each"), min_width=220, elem_id="calibrate-tokens",
     )  # fmt: skip
     return tuple(unchecked(widget) for widget in (drafter, layers, prompts, tokens))
 
