@@ -37,6 +37,8 @@ from spork_demo.ui.what_if_view import WhatIf, answered, asked, build_what_if, h
 
 NO_RACE = later("There is no race yet: run or open one, then step through its rounds here.")
 LAST = {"trigger_mode": "always_last"}
+EACH = {"trigger_mode": "multiple"}
+"""A click is answered also while the answer to the one before is on its way."""
 PRIVATE = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
 START = (0, 0)
 """Lane and round where nothing else is asked."""
@@ -152,7 +154,12 @@ def _connect(parts: InsideParts, race_state: gr.State, rest: gr.Textbox) -> None
         **PRIVATE,
     )
     parts.tree.node_click(
-        picked_node, [race_state, parts.at], parts.tree, api_name="inside_pick_node", **PRIVATE
+        picked_node,
+        [race_state, parts.at],
+        parts.tree,
+        api_name="inside_pick_node",
+        **EACH,
+        **PRIVATE,
     )
     for slider, name in zip(parts.what_if.sliders, ("limit", "low", "high", "length"), strict=True):
         slider.input(

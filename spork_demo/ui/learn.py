@@ -22,7 +22,7 @@ from spork_demo.line import Line
 from spork_demo.trace import Race, Round
 from spork_demo.ui import learn_live, words
 from spork_demo.ui.events import LIGHT
-from spork_demo.ui.inside import picked
+from spork_demo.ui.inside import EACH, picked
 from spork_demo.ui.learn_links import link_to_race, trouble_view
 from spork_demo.ui.learn_round import staged_round, staged_value
 from spork_demo.ui.learn_tables import glossary_table, sources_table
@@ -145,7 +145,7 @@ def _forks(site: Site) -> None:
         def opened(event: gr.EventData) -> str:
             return tree_payload(place.trace(races), place.round, picked(event))
 
-        tree.node_click(opened, None, tree, api_name="lesson_node", **LIGHT)
+        tree.node_click(opened, None, tree, api_name="lesson_node", **EACH, **LIGHT)
 
 
 def fork_sentence(races: Sequence[Race], place: Place) -> str:
