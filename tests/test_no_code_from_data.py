@@ -21,6 +21,7 @@ REASONED = {
     ("models/wheel.py", "Popen"): "pip, with arguments of ours, fetches the pinned wheel",
     ("models/native.py", "run"): "the C++ compiler, with arguments of ours",
     ("models/native.py", "CDLL"): "the library it made, by the hash of its source",
+    ("models/memory.py", "CDLL"): "the C library this process runs on, by no name",
 }
 """Programs and libraries that are run, and why that is no stranger's choice."""
 
