@@ -1,8 +1,8 @@
 """What the page's server holds at a moment, for `/metrics`: what must come back to rest."""
 
+import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -12,7 +12,6 @@ from spork_demo.line import KINDS, Line
 
 def observe(page: Any, line: Line, registry: CollectorRegistry) -> None:
     """Count threads, sessions, events, waiting runs and temporary files of a page being served."""
-    folder = Path(page.GRADIO_CACHE)
 
     def held(name: str, what: str, count: Callable[[], int]) -> None:
         Gauge(name, what, registry=registry).set_function(count)
@@ -24,11 +23,16 @@ def observe(page: Any, line: Line, registry: CollectorRegistry) -> None:
     held(
         "spork_temporary_files",
         "Files uploaded or made to be taken.",
-        lambda: sum(path.is_file() for path in folder.rglob("*")),
+        lambda: files_below(page.GRADIO_CACHE),
     )
     waiting = Gauge("spork_waiting", "Runs that wait for the device.", ("kind",), registry=registry)
     for kind in KINDS:
         waiting.labels(kind).set_function(lambda kind=kind: line.waiting(kind))
+
+
+def files_below(folder: str) -> int:
+    """How many files there are; a folder that goes while they are counted holds none."""
+    return sum(len(files) for _, _, files in os.walk(folder))
 
 
 def _sessions(page: Any) -> int:

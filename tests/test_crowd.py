@@ -1,9 +1,11 @@
 """Visitors let into a small server: nobody gets another's run, and nothing is left behind."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -15,6 +17,7 @@ from spork_demo.crowd.command import lines
 from spork_demo.crowd.page import Page
 from spork_demo.crowd.races import Outcome, Told, wrong
 from spork_demo.crowd.server import AT_REST
+from spork_demo.gauges import files_below
 from spork_demo.ui.shelf import Shelf
 from spork_demo.ui.token_view import head_line, race_lines
 from tests.browser.conftest import free_port, wait_for
@@ -163,3 +166,41 @@ def test_the_newest_files_are_kept(tmp_path):
     assert [file.exists() for file in (first, second, third)] == [True, False, True]
     assert first.read_bytes() == b"1"
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_look_that_fails_is_a_fault_and_the_looks_go_on(monkeypatch):
+    monkeypatch.setattr(load, "SAMPLE_SECONDS", 0.01)
+    answers = iter([500, 200, 200])
+
+    def answer(_request):
+        return httpx.Response(next(answers, 200), text="process_resident_memory_bytes 5e9\n")
+
+    async def look():
+        book = load.Book(time.perf_counter())
+        transport = httpx.MockTransport(answer)
+        async with httpx.AsyncClient(transport=transport, base_url="http://made") as made:
+            sampling = asyncio.create_task(load._sample(made, book, lambda _line: None))
+            while len(book.samples) < 2:
+                await asyncio.sleep(0.01)
+            sampling.cancel()
+            await asyncio.wait([sampling])
+        return book
+
+    book = asyncio.run(asyncio.wait_for(look(), 10))
+    assert [fault.split(" ")[1] for fault in book.faults] == ["HTTPStatusError"]
+
+
+def test_a_folder_that_goes_while_files_are_counted_holds_none(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("x")
+    assert files_below(str(tmp_path)) == 2
+    look = os.scandir
+
+    def gone(path):
+        if str(path).endswith("two"):
+            raise FileNotFoundError(path)
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", gone)
+    assert files_below(str(tmp_path)) == 1

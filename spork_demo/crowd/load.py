@@ -167,7 +167,12 @@ async def _look(browser: Browser, what: str, chance: random.Random) -> None:
 async def _sample(made: httpx.AsyncClient, book: Book, told: Callable[[str], None]) -> None:
     while True:
         begun = time.perf_counter()
-        found = await gauges(made)
+        try:
+            found = await gauges(made)
+        except httpx.HTTPError as fault:
+            book.faults.append(f"metrics: {type(fault).__name__} {fault}"[:200])
+            await asyncio.sleep(SAMPLE_SECONDS)
+            continue
         book.noted("metrics", time.perf_counter() - begun)
         moment = time.perf_counter() - book.begun
         if int(moment // 60) > int((book.samples[-1][0] if book.samples else 0.0) // 60):

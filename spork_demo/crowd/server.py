@@ -48,7 +48,8 @@ async def page_of(made: httpx.AsyncClient, patience: float = READY_SECONDS) -> P
 async def gauges(made: httpx.AsyncClient) -> dict[str, float]:
     """Gauges of `/metrics` by name; those with labels are summed."""
     found: dict[str, float] = {}
-    for line in (await made.get("/metrics")).text.splitlines():
+    answer = (await made.get("/metrics")).raise_for_status()
+    for line in answer.text.splitlines():
         if line and not line.startswith("#"):
             name, _, value = line.rpartition(" ")
             name = name.partition("{")[0]
