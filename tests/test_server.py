@@ -90,7 +90,7 @@ def test_a_log_line_keeps_a_traceback_on_its_line():
 @pytest.fixture
 def server():
     port = free_port()
-    command = [sys.executable, str(APP), "--port", str(port), "--gap", "0.05", "--observed"]
+    command = [sys.executable, str(APP), "--port", str(port), "--gap", "0.2", "--observed"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     address = f"http://127.0.0.1:{port}"
     for _ in range(150):
@@ -106,10 +106,11 @@ def test_a_server_told_to_end_lets_the_round_end_and_tells_everyone(server):
     process, address = server
     lanes = [{"method": "greedy", "max_new_tokens": 96}]
     jobs = []
-    for _ in range(3):
-        client = Client(address, verbose=False)
+    for client in [Client(address, verbose=False) for _ in range(3)]:
         jobs.append(client.submit("Hello", lanes, api_name="/compare"))
-        while len(jobs[-1].outputs()) < (1 if jobs[1:] else 2):
+        for _ in range(400):
+            if len(jobs[-1].outputs()) >= (1 if jobs[1:] else 2):
+                break
             time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=30)
