@@ -25,6 +25,14 @@ def test_the_button_opens_the_race_on_stage_and_escape_gives_the_page_back(open_
     page.keyboard.press("ArrowRight")
     on_screen(page, "speed")
     assert page.locator(".stage .lane-verdict").all_inner_texts()[1] == "identical to greedy"
+    page.keyboard.press("ArrowRight")
+    on_screen(page, "lane")
+    grounds = "(mark) => getComputedStyle(mark).backgroundColor"
+    assert page.locator(".stage-text mark.fate-plain").first.evaluate(grounds) == "rgba(0, 0, 0, 0)"
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector(".stage-text mark.fate-accepted")
+    kept = page.locator(".stage-text mark.fate-accepted").first.evaluate(grounds)
+    assert kept not in ("rgba(0, 0, 0, 0)", "rgb(255, 255, 0)")
     page.keyboard.press("Escape")
     page.wait_for_selector(".stage", state="detached")
     assert page.evaluate("document.activeElement.closest('#stage-open') !== null")
