@@ -1,7 +1,7 @@
 """The host: one device, many visitors, runs that stop when they are told to."""
 
 import dataclasses
-import sys
+import platform
 import threading
 import time
 from pathlib import Path
@@ -18,6 +18,7 @@ from spork_demo.runtime import LocalHost, _ready
 from spork_demo.settings import Settings
 from spork_demo.spacefile import PairSpec, read_spacefile
 from spork_demo.trace import LaneEvent, Race, Round, advance
+from tests.missing import missing
 from tests.tiny_checkpoints import saved
 
 SPACEFILE = read_spacefile(Path(__file__).resolve().parent.parent / "Spacefile")
@@ -348,8 +349,10 @@ def test_what_a_run_leaves_free_goes_back_before_the_next(host, monkeypatch):
     assert not host._device.locked()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only glibc keeps what is free")
 def test_trimming_gives_free_memory_back():
+    if platform.libc_ver()[0] != "glibc":
+        missing("only glibc keeps what is free")
+
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
