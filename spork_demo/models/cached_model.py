@@ -16,6 +16,7 @@ from transformers import Cache
 
 from spork_demo.models.compiled import compiled_of
 from spork_demo.models.layers import decoder_layers, first_layers, layer_outputs
+from spork_demo.models.masks import call_mask
 from spork_demo.models.row_cache import RowLayer
 
 
@@ -203,18 +204,12 @@ class CachedModel:
         return torch.from_numpy(sees[fresh:])
 
     def _mask(self, fresh: int, gap: int) -> Tensor | None:
-        """Attention mask of the newest rows, [1, 1, new rows, cached rows], True where a row may
-        look: the committed prefix and its own ancestors, never a sibling nor (gap) rows another
-        reader left in the cache. None stands for plain causal attention, which the kernels do
-        fastest.
+        """Attention mask of the newest rows, [1, 1, new rows, cached rows]. None stands for plain
+        causal attention, which the kernels do fastest.
         """
-        start, pending = self.length, len(self._parents)
-        new, sees = pending - fresh, self._sees(fresh)
-        if sees is None:
-            if gap == 0 and fresh == 0 and (new == 1 or start == 0):
-                return None
-            sees = torch.ones(pending, pending, dtype=torch.bool).tril()[fresh:]
-        mask = torch.ones(new, start + gap + pending, dtype=torch.bool)
-        mask[:, start : start + gap] = False
-        mask[:, start + gap :] = sees
+        start, new = self.length, self.pending - fresh
+        sees = self._sees(fresh)
+        if sees is None and gap == fresh == 0 and (new == 1 or start == 0):
+            return None
+        mask = call_mask(new, start=start, base=start + gap, pending=fresh, sees=sees)
         return mask[None, None].to(self.device)

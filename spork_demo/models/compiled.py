@@ -14,15 +14,15 @@ from transformers import PreTrainedModel
 
 from spork_demo.models import native
 from spork_demo.models.agreement import agrees
-from spork_demo.models.compiled_linear import KINDS, RowsLinear, pack_linear
-from spork_demo.models.decoder_parts import Parts, parts_of, serves
+from spork_demo.models.compiled_linear import KINDS, Packed, RowsLinear, pack_linear
+from spork_demo.models.decoder_parts import Parts, Rotations, parts_of, serves
+from spork_demo.models.large_pages import LargePages
 from spork_demo.models.layers import decoder_layers
 from spork_demo.models.row_cache import RowLayer
 
 ATTRIBUTE = "rows_decoder"
 CHUNK = 64
 """Most rows of a call while a prompt is fed: more would fall out of the processor's caches."""
-FIRST_POSITIONS = 1024
 TOLERANCE = {native.FLOAT32: 1e-4, native.BFLOAT16: 0.3, native.INT8: 0.3}
 """See `agrees`."""
 
@@ -38,8 +38,9 @@ class CompiledDecoder:
         self.vocabulary = parts.vocabulary
         self._library = native.kernels()
         self._kept: list[object] = []
+        self._memory = LargePages()
         packed = isinstance(parts.head, RowsLinear)
-        self.head = parts.head.packed if packed else pack_linear([parts.head], kind)
+        self.head = parts.head.packed if packed else self._packed(kind, [parts.head])
         layers = [self._layer(layer, kind) for layer in parts.layers]
         self._layers = (native.Layer * len(layers))(*layers)
         self._hidden = parts.table.shape[1]
@@ -53,12 +54,12 @@ class CompiledDecoder:
             *(parts.heads, parts.key_heads, parts.head_size, parts.inner, len(layers), 0),
             *(parts.eps, parts.head_size**-0.5),
         )
-        self._rotation: tuple[Tensor, Tensor] = (torch.empty(0), torch.empty(0))
+        self.rotations = Rotations(parts.rotation, torch.float32)
 
-    def _map(self, linears: Sequence[nn.Linear], kind: int, **options) -> native.Linear:
-        packed = pack_linear(linears, kind, **options)
+    def _packed(self, kind: int, linears: Sequence[nn.Linear], **options) -> Packed:
+        packed = pack_linear(linears, kind, memory=self._memory, **options)
         self._kept.append(packed)
-        return packed.map
+        return packed
 
     def _norm(self, norm: nn.Module | None) -> int | None:
         if not hasattr(norm, "weight"):  # there is none, or an identity in its place
@@ -70,10 +71,10 @@ class CompiledDecoder:
     def _layer(self, layer: nn.Module, kind: int) -> native.Layer:
         attention, mlp = layer.self_attn, layer.mlp
         return native.Layer(
-            self._map([attention.q_proj, attention.k_proj, attention.v_proj], kind),
-            self._map([attention.o_proj], kind),
-            self._map([mlp.gate_proj, mlp.up_proj], kind, interleave=True),
-            self._map([mlp.down_proj], kind),
+            self._packed(kind, [attention.q_proj, attention.k_proj, attention.v_proj]).map,
+            self._packed(kind, [attention.o_proj]).map,
+            self._packed(kind, [mlp.gate_proj, mlp.up_proj], interleave=True).map,
+            self._packed(kind, [mlp.down_proj]).map,
             self._norm(layer.input_layernorm),
             self._norm(layer.post_attention_layernorm),
             self._norm(getattr(attention, "q_norm", None)),
@@ -126,7 +127,7 @@ class CompiledDecoder:
         if not 0 <= min(tokens) <= max(tokens) < len(self._parts.table):
             raise IndexError("A token outside the vocabulary was fed.")
         base = cache[0].rows - pending
-        cos, sin = self.rotations(max(positions) + 1)
+        cos, sin = self.rotations.below(max(positions) + 1)
         spoken = 0 if silent else 1 if last_only else rows
         logits = torch.empty(spoken, self.head.map.outputs)
         asked = sorted(features)
@@ -150,7 +151,7 @@ class CompiledDecoder:
         self._library.rows_decode(ctypes.byref(self._model), ctypes.byref(call))
         for layer in cache:
             layer.rows += rows
-        return self._whole(logits), dict(zip(asked, states, strict=True))
+        return self._parts.whole(logits), dict(zip(asked, states, strict=True))
 
     def move(self, cache: Sequence[RowLayer], rows: Sequence[int], start: int) -> None:
         """As `RowLayer.move`, for all layers."""
@@ -161,21 +162,6 @@ class CompiledDecoder:
             ctypes.addressof(places),
             *(len(places), start),
         )
-
-    def _whole(self, logits: Tensor) -> Tensor:
-        if self._parts.ids is None:
-            return logits
-        full = logits.new_full((len(logits), self.vocabulary), -torch.inf)
-        return full.index_copy_(1, self._parts.ids, logits)
-
-    @torch.inference_mode()
-    def rotations(self, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of the positions up to `length` at least, [positions, head size]."""
-        if length > len(self._rotation[0]):
-            positions = torch.arange(max(FIRST_POSITIONS, 2 * length))
-            cos, sin = self._parts.rotation(positions)
-            self._rotation = cos.float().contiguous(), sin.float().contiguous()
-        return self._rotation
 
 
 def _addresses(cache: Sequence[RowLayer]) -> list[ctypes.Array]:

@@ -57,7 +57,7 @@ class CompiledBlocks:
             norms = (layer.self_attn.k_norm for layer in network.layers)
             both = zip(norms, keys, strict=True)
             keys = torch.stack([norm(one.to(network.dtype)).float() for norm, one in both])
-        cos, sin = self._decoder.rotations(start + count + 1)
+        cos, sin = self._decoder.rotations.below(start + count + 1)
         keys = rotate(keys, (cos[start : start + count], sin[start : start + count]))
         for layer, key, value in zip(layers, keys, values, strict=True):
             layer.update(key[None], value[None])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from spork_demo.models import native
+from spork_demo.models.large_pages import LargePages
 
 KINDS = {torch.float32: native.FLOAT32, torch.bfloat16: native.BFLOAT16}
 
@@ -20,10 +21,17 @@ class Packed:
     kept: list[Tensor]
 
 
-def pack_linear(linears: Sequence[nn.Linear], kind: int, *, interleave: bool = False) -> Packed:
+def pack_linear(
+    linears: Sequence[nn.Linear],
+    kind: int,
+    *,
+    interleave: bool = False,
+    memory: LargePages | None = None,
+) -> Packed:
     """One map from several that read the same rows, their outputs one after the other.
 
-    interleave: panel by panel in turns instead, each map padded to whole panels.
+    interleave: panel by panel in turns instead, each map padded to whole panels. memory: where
+        other weights of the same model are put.
     """
     panel = native.kernels().rows_panel()
     weights = [_padded(each.weight.detach().float(), panel, interleave) for each in linears]
@@ -39,7 +47,8 @@ def pack_linear(linears: Sequence[nn.Linear], kind: int, *, interleave: bool = F
     if kind == native.INT8:
         scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
         weight = (weight / scales[:, None]).round()
-    panels = _panels(_padded(weight, panel, True), panel, kind)
+    memory = memory or LargePages()
+    panels = memory.copy(_panels(_padded(weight, panel, True), panel, kind))
     kept = [each for each in (panels, scales, bias) if each is not None]
     pointers = [None if each is None else each.data_ptr() for each in (panels, scales, bias)]
     return Packed(native.Linear(*pointers, inputs, outputs, kind, 0), kept)
@@ -59,9 +68,9 @@ def _panels(weight: Tensor, panel: int, kind: int) -> Tensor:
     split = weight.view(-1, panel, weight.shape[1])
     if kind == native.BFLOAT16:
         pairs = nn.functional.pad(split, (0, split.shape[2] % 2)).unflatten(2, (-1, 2))
-        return pairs.to(torch.bfloat16).transpose(1, 2).contiguous()
+        return pairs.to(torch.bfloat16).transpose(1, 2)
     dtype = torch.int8 if kind == native.INT8 else torch.float32
-    return split.to(dtype).transpose(1, 2).contiguous()
+    return split.to(dtype).transpose(1, 2)
 
 
 class RowsLinear(nn.Module):

@@ -1,7 +1,7 @@
-"""What a decoder is made of, and whether our own kernels can run one."""
+"""What a Llama-like decoder is made of, and what can run one without its own layers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,24 @@ from spork_demo.models.student import DraftHead
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 SETTLED_ROTATIONS = ("default", "linear", "llama3", "yarn")
 """Kinds of rotary positions that do not change with the length of the text."""
+FIRST_POSITIONS = 1024
+
+
+@dataclass(slots=True)
+class Rotations:
+    """Cosines and sines of the positions so far; see `Parts.rotation`."""
+
+    rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
+    dtype: torch.dtype
+    known: tuple[Tensor, Tensor] = field(default_factory=lambda: (torch.empty(0), torch.empty(0)))
+
+    @torch.inference_mode()
+    def below(self, length: int) -> tuple[Tensor, Tensor]:
+        """Those of positions below `length` at least, [positions, head size]."""
+        if length > len(self.known[0]):
+            cos, sin = self.rotation(torch.arange(max(FIRST_POSITIONS, 2 * length)))
+            self.known = cos.to(self.dtype).contiguous(), sin.to(self.dtype).contiguous()
+        return self.known
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +54,13 @@ class Parts:
     inner: int
     eps: float
     rotation: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+    def whole(self, logits: Tensor) -> Tensor:
+        """Logits [rows, vocabulary] from those of the head's tokens."""
+        if self.ids is None:
+            return logits
+        full = logits.new_full((len(logits), self.vocabulary), -torch.inf)
+        return full.index_copy_(1, self.ids, logits)
 
 
 def parts_of(model: PreTrainedModel) -> Parts:
@@ -74,22 +99,30 @@ def _fits_twice(model: PreTrainedModel) -> bool:
     return available is None or weights <= available
 
 
-def serves(model: PreTrainedModel) -> bool:
-    """Whether our own kernels can run `model` here: its family, its sizes, its device, this
-    machine's compiler and memory.
-    """
-    config, table = model.config, model.get_input_embeddings().weight
-    if table.device.type != "cpu" or table.dtype not in KINDS or native.kernels() is None:
-        return False
-    head = model.get_output_embeddings()
+def llama_like(model: PreTrainedModel) -> bool:
+    """Whether `model` is nothing but what `Parts` say of it."""
+    config, head = model.config, model.get_output_embeddings()
     rotation = getattr(getattr(model.base_model, "rotary_emb", None), "rope_type", "default")
     plain = config.model_type in FAMILIES and config.hidden_act == "silu"
-    known = type(head) is nn.Linear and head.bias is None or isinstance(head, DraftHead)
+    known = getattr(head, "bias", None) is None or isinstance(head, DraftHead)
     return (
         plain
         and known
         and rotation in SETTLED_ROTATIONS
         and config.num_attention_heads % config.num_key_value_heads == 0
+    )
+
+
+def serves(model: PreTrainedModel) -> bool:
+    """Whether our own kernels can run `model` here: its family, its sizes, its device, this
+    machine's compiler and memory.
+    """
+    table, head = model.get_input_embeddings().weight, model.get_output_embeddings()
+    if table.device.type != "cpu" or table.dtype not in KINDS or native.kernels() is None:
+        return False
+    return (
+        llama_like(model)
+        and type(head) in (nn.Linear, DraftHead)
         and _fits_twice(model)
-        and bool(native.kernels().rows_serves(_head_size(config)))
+        and bool(native.kernels().rows_serves(_head_size(model.config)))
     )

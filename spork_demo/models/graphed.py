@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import Cache, PreTrainedModel
@@ -19,6 +18,7 @@ from transformers.cache_utils import DynamicLayer
 from spork_demo.models.agreement import agrees
 from spork_demo.models.compiled import ATTRIBUTE
 from spork_demo.models.layers import decoder_layers, first_layers, layer_outputs
+from spork_demo.models.masks import call_mask
 from spork_demo.models.row_cache import RowLayer
 
 logger = logging.getLogger(__name__)
@@ -111,7 +111,15 @@ class GraphedDecoder:
         rows, at = len(tokens), cache[0].rows
         shape = next(each for each in SHAPES if each >= rows)
         slot = self._slot(cache, at + shape)
-        mask = _mask(rows, shape, slot.capacity, start, at - pending, pending, sees)
+        mask = call_mask(
+            rows,
+            start=start,
+            base=at - pending,
+            pending=pending,
+            sees=sees,
+            shape=shape,
+            capacity=slot.capacity,
+        )[None, None]
         padding = [0] * (shape - rows)
         numbers = [[*tokens, *padding], [*positions, *padding], list(range(at, at + shape))]
         self._features = tuple(sorted({*self._features, *features}))
@@ -212,22 +220,6 @@ class GraphedDecoder:
 
 def _lies_in(layer: RowLayer, memory: Tensor) -> bool:
     return layer.filled and layer.buffers[0].data_ptr() == memory[0].data_ptr()
-
-
-def _mask(
-    rows: int, shape: int, capacity: int, start: int, base: int, pending: int, sees: Tensor | None
-) -> Tensor:
-    """[1, 1, shape, capacity], True where a row may look: committed rows, pending rows and rows of
-    this call that it follows. A row of padding sees itself only, so that no row sees nothing.
-    """
-    mask = np.zeros((shape, capacity), dtype=bool)
-    end = base + pending + rows
-    mask[:rows, :start] = True
-    chain = np.tril(np.ones((rows, pending + rows), dtype=bool), pending)
-    mask[:rows, base:end] = chain if sees is None else sees.numpy()
-    for row in range(rows, shape):
-        mask[row, base + pending + row] = True
-    return torch.from_numpy(mask)[None, None]
 
 
 def graph_model(model: PreTrainedModel, record: Record | None = None) -> bool:

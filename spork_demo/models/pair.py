@@ -25,6 +25,7 @@ from spork_demo.models.native import BFLOAT16, INT8
 from spork_demo.models.ngram_table import NgramTable
 from spork_demo.models.packed import pack
 from spork_demo.models.progress import ModelUnavailable, Progress, Report, ignore_progress
+from spork_demo.models.slim import slim_model
 from spork_demo.models.suitable import choose_device, choose_dtype, context_length
 from spork_demo.models.tokens import special_ids, stop_ids
 from spork_demo.spacefile import PairSpec
@@ -148,9 +149,10 @@ def _recorded(pair: Pair) -> bool:
 
 
 def _packed(model: PreTrainedModel) -> bool:
-    if not pack(model):
+    if not pack(model, merge=True):
         return False
     use_grouped_attention(model)
+    slim_model(model)
     return True
 
 
