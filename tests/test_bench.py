@@ -1,5 +1,6 @@
 """The benchmark's arithmetic, and its lanes against decoding without a cache. Nothing is timed."""
 
+import copy
 import dataclasses
 import json
 from types import SimpleNamespace
@@ -14,13 +15,24 @@ from spork_demo.bench.run import OURS
 from spork_demo.bench.tally import Tally
 from spork_demo.cli import main
 from spork_demo.decoding.measured_costs import ROWS
+from spork_demo.models import native
+from spork_demo.models.cached_model import CachedModel
+from spork_demo.models.compiled import compile_model
+from tests.families import stock
+from tests.missing import missing
 from tests.tiny_checkpoints import saved
 from tests.tiny_checkpoints import tiny_llama as saved_llama
-from tests.toys import naive_greedy, tiny_llama, tiny_pair
+from tests.toys import VOCABULARY, naive_greedy, tiny_llama, tiny_pair
 
 TARGET = tiny_llama(5).float()
 PROMPT = [1, 2, 3, 4, 5]
 NEW = 12
+
+
+def compiled_twin(model):
+    twin = copy.deepcopy(model)
+    assert compile_model(twin)
+    return CachedModel(twin, VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +70,33 @@ def test_the_weights_a_call_reads(tied):
     embedding = model.get_input_embeddings().weight
     wanted = sum(apart.values()) - (0 if tied else embedding.numel())
     assert calls.weight_bytes(model) == 4 * wanted
+
+
+def test_a_call_without_attention_looks_at_no_row_before_it(monkeypatch):
+    if native.kernels() is None:
+        missing("no C++ compiler")
+    model = stock()
+    alone = compiled_twin(model).forward([0]).logits
+    said = []
+
+    def heard(work, _synchronise):
+        plain = CachedModel.forward
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                CachedModel, "forward", lambda *given: said.append(plain(*given)) or said[-1]
+            )
+            for each in work * 2:
+                each()
+        return [3.0, 4.0]
+
+    monkeypatch.setattr(calls, "medians", heard)
+    assert calls.unattended(tiny_pair(compiled_twin(model).model), [5, 70]) == {5: 3.0, 70: 4.0}
+    assert len(said) == 4
+    assert all(torch.equal(scores.logits, alone) for scores in said)
+
+
+def test_kernels_that_look_at_every_row_have_no_such_figure():
+    assert calls.unattended(tiny_pair(TARGET), [5]) == {}
 
 
 def test_the_memory_rate_is_the_best_of_several():
@@ -104,6 +143,7 @@ def test_the_command_writes_a_report_of_every_lane(monkeypatch, tmp_path, capsys
     assert lanes["transformers_greedy"]["target_calls"] == 2 * 8
     assert report["call_ms_by_rows"].keys() == {str(n) for n in ROWS}
     assert report["call_ms_by_context"].keys() == {"128"}
+    assert report["call_ms_without_attention"].keys() <= {"128"}
     assert report["weight_mb"] * 1e6 == pytest.approx(calls.weight_bytes(saved_llama(**options)))
     printed = capsys.readouterr().out
     assert all(any(line.startswith(f"{name} ") for line in printed.splitlines()) for name in lanes)

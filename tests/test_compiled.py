@@ -23,7 +23,6 @@ from tests.missing import missing
 from tests.toys import VOCABULARY, run_lane, tiny_dspark, tiny_llama, tiny_pair
 
 
-
 @pytest.fixture(autouse=True)
 def needs_a_compiler():
     if native.kernels() is None:

@@ -52,5 +52,7 @@ def _calls(report: dict[str, Any]) -> list[str]:
     ]
     for context, costs in report["call_ms_by_context"].items():
         said = ", ".join(f"{ms:.1f} ms for {rows} rows" for rows, ms in costs.items())
-        lines.append(f"behind {context} tokens: {said}")
+        blind = report["call_ms_without_attention"].get(context)
+        apart = "" if blind is None else f"; {blind:.1f} ms for 1 row without attention"
+        lines.append(f"behind {context} tokens: {said}{apart}")
     return lines

@@ -73,7 +73,7 @@ def measure_costs(
 
     chain = _chain(pair, tokens[: context + 1])
     work = [*drafts, *chain, *(lambda rows=rows: call(rows) for rows in ROWS)]
-    seconds = _medians(work, synchroniser(target.device), now)
+    seconds = medians(work, synchroniser(target.device), now)
     draft = seconds.pop(0) if drafts else 0.0
     token = seconds.pop(0) if chain else 0.0
     return CostTable(context, draft, tuple(_every_row(_never_falling(seconds))), token)
@@ -107,9 +107,12 @@ def _drafts(pair: Pair, target: CachedModel, tokens: Sequence[int]) -> list[Call
     return [lambda: drafter.propose(tokens, size)]
 
 
-def _medians(
-    work: Sequence[Callable[[], object]], synchronise: Callable[[], None], now: Callable[[], float]
+def medians(
+    work: Sequence[Callable[[], object]],
+    synchronise: Callable[[], None],
+    now: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
+    """Seconds each piece of work takes, in turns, after a first time that is not counted."""
     for each in work:
         each()  # the first of a kind is slow
     spans: list[list[float]] = [[] for _ in work]

@@ -4,6 +4,7 @@ At 4 KB a page a processor looks up an address 65,000 times for 270 MB, and in a
 each look-up is several. Linux gives pages of 2 MB to who asks; elsewhere memory is as usual.
 """
 
+import contextlib
 import math
 import mmap
 from collections.abc import Sequence
@@ -45,9 +46,7 @@ def _chunk(size: int) -> Tensor:
     if not hasattr(mmap, "MADV_HUGEPAGE"):  # only Linux has it
         return torch.empty(size, dtype=torch.uint8)
     memory = mmap.mmap(-1, size + PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    try:
+    with contextlib.suppress(OSError):  # a kernel built without them
         memory.madvise(mmap.MADV_HUGEPAGE)
-    except OSError:  # a kernel built without them
-        pass
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     return whole[-whole.data_ptr() % PAGE :][:size]

@@ -114,7 +114,9 @@ class SlimDecoder:
             turned = torch.cat([_normed(norms[0], queries), _normed(norms[1], keys)], dim=1)
         cos, sin = rotation
         turned = torch.addcmul(turned * cos, turned.roll(size // 2, -1), sin)
-        keys, values = cached.update(turned[:, heads:].transpose(0, 1)[None], values.transpose(0, 1)[None])
+        keys, values = cached.update(
+            turned[:, heads:].transpose(0, 1)[None], values.transpose(0, 1)[None]
+        )
         queries = turned[:, :heads].transpose(0, 1)[None]
         attend = nn.functional.scaled_dot_product_attention
         if mask is None and rows > 1:  # a prompt
