@@ -17,6 +17,7 @@ from spork_demo.decoding.schedule import send_all
 from spork_demo.decoding.stopwatch import synchroniser
 from spork_demo.models.cached_model import CachedModel
 from spork_demo.models.pair import Pair
+from spork_demo.models.top import best_tokens
 from spork_demo.settings import KNOBS, Settings
 
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)
@@ -68,7 +69,7 @@ def measure_costs(
     target.commit(range(target.pending))
 
     def call(rows: int) -> None:
-        target.forward(tokens[:rows]).logits.argmax(dim=-1).tolist()
+        best_tokens(target.forward(tokens[:rows]).logits)
         target.rollback()
 
     chain = _chain(pair, tokens[: context + 1])
@@ -88,7 +89,7 @@ def _chain(pair: Pair, tokens: Sequence[int]) -> list[Callable[[], object]]:
     draft.commit(range(draft.pending))
 
     def call() -> None:
-        draft.forward(tokens[-1:]).logits.argmax(dim=-1).tolist()
+        best_tokens(draft.forward(tokens[-1:]).logits)
         draft.rollback()
 
     return [call]
