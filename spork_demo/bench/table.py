@@ -15,11 +15,12 @@ def _lanes(report: dict[str, Any]) -> list[str]:
         f"peak memory {report['peak_memory_mb']} MB"
     )
     columns = (
-        "lane                          tok/s  x greedy  x transformers  tok/round  calls  same"
-        "  as transformers"
+        "lane                          tok/s   by prompt  x greedy  x transformers  tok/round"
+        "  calls  same  as transformers"
     )
     rows = [
-        f"{name:28}{lane['tokens_per_second']:7.2f}{lane['ratio_to_greedy']:10.2f}"
+        f"{name:28}{lane['tokens_per_second']:7.1f}"
+        f"{lane['slowest_prompt']:7.0f}-{lane['fastest_prompt']:<4.0f}{lane['ratio_to_greedy']:10.2f}"
         f"{lane['ratio_to_transformers_greedy']:16.2f}{lane['accepted_length']:11.2f}"
         f"{lane['target_calls']:7}{lane['identical_to_greedy']:6}"
         f"{lane['identical_to_transformers_greedy']:17}"
