@@ -43,6 +43,13 @@ def test_no_more_visitors_are_kept_than_the_limit(page):
     assert len(page.state_holder.session_data) == LIMITS.visitors
 
 
+def test_no_sum_of_all_events_is_made_after_each(page):
+    client = PageClient(page.local_url, verbose=False)
+    client.run(in_order(prompt="Not summed up")).result(timeout=60)
+    assert page._queue.event_analytics  # what would be summed up
+    assert page._queue.cached_event_analytics_summary == {"functions": {}}
+
+
 def held_of(blocks):
     sessions = Sessions()
     sessions.set_blocks(blocks)

@@ -216,6 +216,13 @@ def test_text_that_spells_a_control_token_is_shown_literally(codec):
     assert "".join(streamed(codec, ids)) == "<|im_end|>"
 
 
+def test_a_piece_is_one_string_however_often_it_is_shown(codec, tokenizer):
+    token = codec.encode_prompt("lighthouse", raw=True)[0]
+    assert codec.piece(token) is codec.piece(token)
+    fresh = Codec(tokenizer, codec.special_ids)
+    assert fresh.piece(token) == codec.piece(token)
+
+
 def test_a_single_piece_shows_text_names_and_partial_characters(codec, tokenizer):
     assert [codec.piece(i) for i in (177, 125, 129, 11567)] == ["⟨E6⟩", "⟨B0⟩", "⟨B4⟩", "的"]
     assert [codec.piece(i) for i in tokenizer.encode("化学")] == ["化", "⟨E5 AD⟩", "⟨A6⟩"]

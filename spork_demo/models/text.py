@@ -31,6 +31,7 @@ class Codec:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, special_ids: frozenset[int]):
         self._tokenizer = tokenizer
         self.special_ids = special_ids
+        self._pieces: dict[int, str] = {}
         self._lock = threading.Lock()  # whether specials are parsed is state of the tokenizer
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self.byte_level = isinstance(getattr(backend, "decoder", None), decoders.ByteLevel)
@@ -66,7 +67,15 @@ class Codec:
 
     def piece(self, token_id: int) -> str:
         """One token as shown on its own: its text, its name if it is a control token, and
-        bytes that are only part of a character in the form ⟨E4 BD⟩."""
+        bytes that are only part of a character in the form ⟨E4 BD⟩. The same string each time:
+        races are full of them.
+        """
+        piece = self._pieces.get(token_id)
+        if piece is None:
+            self._pieces[token_id] = piece = self._piece(token_id)
+        return piece
+
+    def _piece(self, token_id: int) -> str:
         token = self._tokenizer.convert_ids_to_tokens(token_id)
         if token is None:
             return f"⟨{token_id}⟩"

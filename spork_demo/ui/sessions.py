@@ -4,8 +4,12 @@ Gradio keeps the configuration of every widget, with its last value, once more f
 that a "deep link" can be made of it. This page's links are its own (`share.py`), so nothing of
 that is kept: a visitor costs a megabyte less, and arrives sooner. A widget that an event changed is
 kept once for all visitors who have it that way, and what nobody changed in no session at all.
+
+After every event Gradio also sums up how the last 10,000 went, for a dashboard that is off here.
+That takes longer than most events, and is left out; `/metrics` has what is worth knowing.
 """
 
+import sys
 from collections import ChainMap
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -74,12 +78,15 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
 def own_sessions(inner: Lifespan | None = None) -> Lifespan:
-    """A lifespan of Gradio's server around `inner`: from its start it keeps `Sessions`."""
+    """A lifespan of Gradio's server around `inner`: from its start it keeps `Sessions`, and sums
+    nothing up.
+    """
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
         app.state_holder = Sessions()
         app.state_holder.set_blocks(app.get_blocks())
+        app.get_blocks()._queue.ANAYLTICS_CACHE_FREQUENCY = sys.maxsize  # sic
         async with inner(app) if inner else nullcontext():
             yield
 
