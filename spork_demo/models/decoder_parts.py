@@ -104,10 +104,9 @@ def llama_like(model: PreTrainedModel) -> bool:
     config, head = model.config, model.get_output_embeddings()
     rotation = getattr(getattr(model.base_model, "rotary_emb", None), "rope_type", "default")
     plain = config.model_type in FAMILIES and config.hidden_act == "silu"
-    known = getattr(head, "bias", None) is None or isinstance(head, DraftHead)
     return (
         plain
-        and known
+        and getattr(head, "bias", None) is None
         and rotation in SETTLED_ROTATIONS
         and config.num_attention_heads % config.num_key_value_heads == 0
     )
