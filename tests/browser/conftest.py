@@ -99,7 +99,7 @@ def open_page(browser, fake_app):
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(fake_app(*options) + query)
-        page.wait_for_selector(".lane .token")
+        page.wait_for_selector(".lane .token", state="attached")  # another tab may hide it
         return page
 
     yield open_
