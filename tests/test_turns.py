@@ -238,14 +238,14 @@ def test_who_leaves_the_line_is_told_that_nothing_ran():
     waiting = TOLD.waiting(3)[0]
     desk = Desk(FakeHost(), LIMITS, PRESETS, [sample_race()])
     with speaking("zh"):
-        assert "没有运行" in desk.settle(sample_race(), -1, waiting)[2]
+        assert "没有运行" in desk.settle(sample_race(), -1, None, waiting)[2]
     assert (
         "nothing was run"
         in Explorer(FakeHost(), LIMITS, PRESETS).settle(None, "bleu", "/nowhere", waiting)[6]
     )
     said, kept = CalibrationDesk(desk).settle(Shown(ended=True), waiting)
     assert ("nothing was run" in said, kept) == (True, SKIP)
-    assert desk.settle(sample_race(), -1, "<p>Running live…</p>") == (SKIP, SKIP, SKIP)
+    assert desk.settle(sample_race(), -1, None, "<p>Running live…</p>") == (SKIP, SKIP, SKIP)
 
 
 def test_forty_blocked_runs_do_not_hold_up_a_light_event(blocked):

@@ -8,7 +8,8 @@ import pytest
 from spork_demo import trace_file
 from spork_demo.host import Status
 from spork_demo.trace import Race
-from spork_demo.ui.handlers import FRAME_SECONDS, Desk
+from spork_demo.trace_file import dumps
+from spork_demo.ui.handlers import FRAME_SECONDS, NO_RECORDING, Desk
 from tests.sample_race import LIMITS, PRESETS, FakeHost, sample_race
 from tests.test_ui_entry import values
 
@@ -94,6 +95,24 @@ def test_a_recording_that_ended_a_run_is_shown_in_its_place():
     assert settled == sample_race()
     assert json.loads(lines.splitlines()[0])["recorded"] is True
     assert d.settle(sample_race(), 0)[1] == sample_race(), "a late frame may have hidden it"
+
+
+def test_a_file_that_ended_a_run_is_shown_in_its_place_and_a_bad_one_says_why(tmp_path):
+    file, bad = tmp_path / "race.json", tmp_path / "bad.json"
+    file.write_text(dumps(sample_race("From a file.")), encoding="utf-8")
+    bad.write_text("{}", encoding="utf-8")
+    d = desk(clock=Clock(0.1))
+    run = d.race(**values())
+    for _ in range(9):
+        _, race, _ = next(run)
+    run.close()
+    lines, settled, said = d.settle(race, NO_RECORDING, str(file))
+    assert (settled.lanes[0].prompt, settled.recorded) == ("From a file.", True)
+    assert json.loads(lines.splitlines()[0])["prompt"] == "From a file."
+    assert "Loaded" in said
+    _, settled, said = d.settle(race, NO_RECORDING, str(bad))
+    assert [lane.stop_reason for lane in settled.lanes] == ["stopped"] * 3
+    assert "notice-refused" in said
 
 
 def test_settling_leaves_finished_recorded_and_absent_races_alone():

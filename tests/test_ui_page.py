@@ -96,6 +96,10 @@ def test_only_a_run_that_begins_and_what_is_opened_change_the_menu_of_recordings
     changing = {event.api_name for event in handlers if menu in event.outputs}
     opening = {"results_after_upload", "restore", "lesson_see-forks"}
     assert changing == {"leave_recording", *opening}
+    (settling,) = [event for event in handlers if event.api_name == "settle"]
+    (leaving,) = [event for event in handlers if event.api_name == "leave_recording"]
+    (uploading,) = [event for event in handlers if event.api_name == "upload"]
+    assert leaving.outputs == [menu, uploading.inputs[0]] == settling.inputs[1:3]
 
 
 def test_launch_keeps_the_page_private_and_light():

@@ -113,20 +113,26 @@ class Desk:
             film.cut("failed", say(memory_sentence(error) or words.RUN_FAILED))
         yield film.last()
 
-    def settle(self, race: Race | None, picked: Any = NO_RECORDING, said: Any = None) -> Frame:
+    def settle(
+        self, race: Race | None, picked: Any = NO_RECORDING, file: str | None = None,
+        said: Any = None,
+    ) -> Frame:  # fmt: skip
         """After a run has ended in any way: where Stop cut it off, close its open lanes.
 
-        picked: the recording whose choice ended the run; a last frame of the run may have come
-        after it, so it is shown once more. said: the notice on the page.
+        picked, file: the recording or the file that was opened and so ended the run; a last frame
+        of the run may have come after it, so it is shown once more. said: the notice on the page.
         """
         if picked != NO_RECORDING:
             return self.recording(picked)
+        opened = self.upload(file) if file else None
+        if opened and isinstance(opened[1], Race):
+            return opened
         if left := left_line(said):
             return gr.skip(), gr.skip(), left
         if race is None or race.recorded or not unfinished(race):
             return gr.skip(), gr.skip(), gr.skip()
         race, _ = halted(race, "stopped")
-        return race_lines(race), race, notice(say(words.STOPPED))
+        return race_lines(race), race, opened[2] if opened else notice(say(words.STOPPED))
 
     def upload(self, path: str | None) -> Frame:
         """Replace the race by one from a file; a bad file leaves everything as it was."""

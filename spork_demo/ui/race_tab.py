@@ -125,15 +125,7 @@ def wire_race(
     Returns what a race that has come is shown by beside its view: values, and where they go.
     """
     frame = [tab.view, race, tab.notice]
-    # The menu lets go of a recording no longer shown, so that it can be chosen again. Gradio sends
-    # the events of one click one after another, so this must stand before the run.
-    gr.on(
-        [tab.run.click, tab.controls.prompt.submit],
-        lambda: NO_RECORDING,
-        outputs=tab.recordings,
-        api_name="leave_recording",
-        **LIGHT,
-    )
+    _let_go(tab)  # Gradio sends the events of one click one after another: before the run
     run = gr.on(
         [tab.run.click, tab.controls.prompt.submit],
         taking_turns(desk.line, "races", desk.live, in_notice(len(frame) + 1, 2), desk.runs),
@@ -148,7 +140,11 @@ def wire_race(
     tab.stop.click(None, cancels=[run], api_name="stop", **LIGHT)
     # The browser fires this once a run has ended, also by Stop, and only after the cancel.
     ended = run.then(
-        desk.settle, [race, tab.recordings, tab.notice], frame, api_name="settle", **LIGHT
+        desk.settle,
+        [race, tab.recordings, tab.upload, tab.notice],
+        frame,
+        api_name="settle",
+        **LIGHT,
     )
     # A run would write over what is opened during it, so opening something ends the run.
     opened = tab.upload.upload(None, cancels=[run], api_name="open_file", **LIGHT)
@@ -177,6 +173,19 @@ def wire_race(
     upload.then(opened_result, race, shown, api_name="results_after_upload", **LIGHT)
     page.load(file, race, tab.download, api_name="file_on_load", **LIGHT)
     return result, results
+
+
+def _let_go(tab: RaceTab) -> None:
+    """When a run begins, menu and upload let go of what is no longer shown: it can be chosen again,
+    and is not taken for what ended the run.
+    """
+    gr.on(
+        [tab.run.click, tab.controls.prompt.submit],
+        lambda: (NO_RECORDING, None),
+        outputs=[tab.recordings, tab.upload],
+        api_name="leave_recording",
+        **LIGHT,
+    )
 
 
 def wire_open_round(tab: RaceTab, race: gr.State, tabs: gr.Tabs, inside: InsideParts) -> None:
