@@ -1,7 +1,11 @@
 """What the server keeps of a visitor, and that it still serves each one's own values."""
 
+import gc
+
+import gradio as gr
 import pytest
 
+from spork_demo.ui.sessions import Sessions
 from tests.launched import launched
 from tests.page_client import PageClient
 from tests.sample_race import LIMITS, FakeHost
@@ -44,3 +48,62 @@ def test_no_sum_of_all_events_is_made_after_each(page):
     client.run(in_order(prompt="Not summed up")).result(timeout=60)
     assert page._queue.event_analytics  # what would be summed up
     assert page._queue.cached_event_analytics_summary == {"functions": {}}
+
+
+def held_of(blocks):
+    sessions = Sessions()
+    sessions.set_blocks(blocks)
+    return sessions
+
+
+def menu_of(choices):
+    return gr.Dropdown(choices=choices, render=False)
+
+
+@pytest.fixture
+def menu_page():
+    with gr.Blocks() as blocks:
+        gr.Dropdown(choices=["a"])
+    (key,) = [n for n, each in blocks.default_config.blocks.items() if type(each) is gr.Dropdown]
+    return blocks, key
+
+
+def test_a_changed_widget_is_one_for_all_who_have_it_so(menu_page):
+    blocks, key = menu_page
+    sessions = held_of(blocks)
+    for visitor, choices in (("one", ["b", "c"]), ("two", ["b", "c"]), ("three", ["d"])):
+        sessions[visitor][key] = menu_of(choices)
+    assert sessions["one"][key] is sessions["two"][key]
+    assert [value for _, value in sessions["two"][key].choices] == ["b", "c"]
+    assert [value for _, value in sessions["three"][key].choices] == ["d"]
+    assert [value for _, value in sessions["four"][key].choices] == ["a"]
+    sessions["two"][key] = menu_of(["d"])
+    assert sessions["two"][key] is sessions["three"][key]
+    assert [value for _, value in sessions["one"][key].choices] == ["b", "c"]
+
+
+def test_what_the_last_visitor_had_goes_with_the_visitor(menu_page):
+    blocks, key = menu_page
+    sessions = held_of(blocks)
+    for visitor in ("one", "two"):
+        sessions[visitor][key] = menu_of(["b"])
+    kept = sessions._alike._kept
+    del sessions.session_data["one"]
+    gc.collect()
+    assert len(kept) == 1
+    del sessions.session_data["two"]
+    gc.collect()
+    assert len(kept) == 0
+
+
+def test_visitors_of_the_page_share_what_its_events_changed(page):
+    names = []
+    for prompt in ("Shared 1", "Shared 2"):
+        client = PageClient(page.local_url, verbose=False)
+        client.run(in_order(prompt=prompt)).result(timeout=60)
+        names.append(client.session_hash)
+    one, two = (page.state_holder.session_data[name].blocks_config.blocks for name in names)
+    changed = one.maps[0].keys() & two.maps[0].keys()
+    assert changed
+    assert all(one[key] is two[key] for key in changed)
+    assert not any(one[key] is page.default_config.blocks[key] for key in changed)

@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from spork_demo import trace_file
 from spork_demo.export import export_site
+from tests.browser.test_race_page import type_in
 from tests.missing import missing
 from tests.sample_race import dspark_race, sample_race
 
@@ -21,11 +22,15 @@ RUN = """rules => axe.run(document, {runOnly: rules, resultTypes: ['violations']
 """A line for each element a rule finds."""
 
 AT_REST = """async () => {
-  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const wait = (ms) => new Promise((done) => setTimeout(() => requestAnimationFrame(done), ms));
+  const boxes = () => [...document.querySelectorAll('.pv-scroll:not([data-scrolls])')];
+  const fit = () => boxes().every((box) => box.scrollWidth <= box.clientWidth + 1);
+  await wait(100);  // then charts take up a new theme or size
+  for (let i = 0; i < 15 && !fit(); i++) await wait(100);
   const changing = document.getAnimations().filter((one) => one instanceof CSSTransition);
   await Promise.all(changing.map((one) => one.finished.catch(() => {})));
 }"""
-"""No colour is looked at half way to its theme."""
+"""No colour is looked at half way to its theme, no chart half way to its size."""
 
 ALL_STEPS = "#learn .learn-step { display: grid !important; }"
 """The steps of the lesson one below the other, so that one look sees them all."""
@@ -83,7 +88,7 @@ def test_every_view_of_the_page(open_page, language):
     audit.look("the race, its lanes, knobs and a token opened")
     page.keyboard.press("Escape")
     tabs.nth(2).click()
-    page.fill("#explore-prompts textarea", "Name a river.")
+    type_in(page, "#explore-prompts textarea", "Name a river.")
     page.click("#sweep")
     tabs.nth(3).click()
     page.click("#calibrate-run")

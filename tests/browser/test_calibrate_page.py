@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from spork_demo.calibration import verdict
 from spork_demo.settings import Settings
+from tests.browser.test_race_page import turn
 from tests.sample_calibration import sample_calibration
 
 DSPARK = ("--dspark", "--gap", "0.02")
@@ -37,8 +38,7 @@ def test_calibrate_move_the_quantile_apply_and_find_it_on_the_race_tab(open_page
         "document.querySelector('#calibrate-score-chart .pv-title').textContent"
         ".includes('first token')"
     )
-    page.fill("#calibrate-quantile input[type=number]", "0.4")
-    page.keyboard.press("Tab")
+    turn(page, "#calibrate-quantile", "0.4")
     wanted = f"{verdict(sample_calibration(Settings(), 8), 'first_token', 0.4).threshold:.2f}"
     assert wanted != first
     caption = page.locator("#calibrate-score-chart .pv-caption")

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.test_race_page import type_in
+
 SLOW = ("--gap", "0.02")
 
 
@@ -19,7 +21,7 @@ def explored(page, name: str = "Explore"):
 
 def fill(page, **values: str) -> None:
     for name, value in values.items():
-        page.locator(f"#explore-{name} :is(textarea, input)").first.fill(value)
+        type_in(page, f"#explore-{name} :is(textarea, input)", value)
 
 
 def notice_of(page, part: str, where: str = "#sweep-notice") -> None:

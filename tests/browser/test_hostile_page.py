@@ -11,7 +11,7 @@ from spork_demo import trace_file
 from spork_demo.settings import Settings
 from spork_demo.trace import Fidelity, Provenance, Race, Round, Trace
 from spork_demo.trace_served import Served
-from tests.browser.test_race_page import run, upload, wait_until_finished
+from tests.browser.test_race_page import run, type_in, upload, wait_until_finished
 from tests.sample_race import dspark_race, forked_lane, greedy_lane
 
 MARKUP = (
@@ -137,19 +137,19 @@ def test_a_race_of_markup_shows_as_text_on_every_tab_and_on_the_stage(page):
 
 def test_markup_typed_into_every_field_stays_text(page):
     page.get_by_role("tab", name="Explore").click()
-    page.fill("#explore-prompts textarea", " ".join(MARKUP)[:190])
-    page.fill("#explore-values1 :is(textarea, input)", MARKUP[0])
+    type_in(page, "#explore-prompts textarea", " ".join(MARKUP)[:190])
+    type_in(page, "#explore-values1 :is(textarea, input)", MARKUP[0])
     page.click("#sweep")
     page.wait_for_function("document.querySelector('#sweep-notice').textContent.includes('look')")
     check(page)
     page.get_by_role("tab", name="Race", exact=True).click()
     page.click("#lanes button")
     page.locator("#lane-pickers button").first.click()
-    page.fill("#lane1-own :is(textarea, input)", MARKUP[0])
+    type_in(page, "#lane1-own :is(textarea, input)", MARKUP[0])
     run(page, MARKUP[0] + MARKUP[2])
     page.wait_for_function("document.querySelector('#notice').textContent.includes('Lane 1')")
     check(page)
-    page.fill("#lane1-own :is(textarea, input)", "")
+    type_in(page, "#lane1-own :is(textarea, input)", "")
     run(page, MARKUP[0] + MARKUP[2])
     wait_until_finished(page)
     page.click("#copy-link")

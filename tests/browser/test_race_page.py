@@ -87,16 +87,20 @@ def download(page, file, prompt):
     pytest.fail(f"there is no file of the race on {prompt!r}")
 
 
-def turn(page, knob, value):
-    """Type a value; a widget that has only just appeared may drop the first try, visibly."""
-    box = f"{knob} input[type=number]"
+def type_in(page, box, value):
+    """Type a value; a widget that appeared some 40 ms before may drop the first try, visibly."""
+    field = page.locator(box).first
     for _ in range(30):
-        page.fill(box, str(value))
+        field.fill(str(value))
         page.keyboard.press("Tab")
         page.wait_for_timeout(100)
-        if page.input_value(box) == str(value):
+        if field.input_value() == str(value):
             return
-    pytest.fail(f"{knob} does not keep {value}")
+    pytest.fail(f"{box} does not keep {value}")
+
+
+def turn(page, knob, value):
+    type_in(page, f"{knob} input[type=number]", value)
 
 
 def badge(page):

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import free_port, wait_for
+from tests.browser.test_race_page import turn
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADING_MS = 120_000
@@ -41,7 +42,7 @@ def test_a_stranger_sees_a_recorded_race_and_then_runs_one_live(browser, address
     expect(page.locator("#host-status")).to_contain_text("lanes run live", timeout=LOADING_MS)
     page.locator("#prompt textarea").fill("Count from 1 to 30, separated by commas.")
     page.locator("#knobs button").first.click()
-    page.locator("#knob-max_new_tokens input[type=number]").fill("24")
+    turn(page, "#knob-max_new_tokens", 24)
     page.locator("#run").click()
     expect(page.locator("#notice")).to_contain_text("Finished", timeout=RUN_MS)
     expect(page.get_by_text("identical to greedy", exact=False).first).to_be_visible()
