@@ -11,6 +11,12 @@ from spork_demo.models.cached_model import CachedModel
 from spork_demo.models.packed import PackedLinear, pack
 from tests.toys import tiny_llama
 
+PACKED_DTYPES = [
+    torch.float32,
+    *([torch.bfloat16] if torch.ops.mkldnn._is_mkldnn_bf16_supported() else []),
+]
+"""What oneDNN multiplies on this processor: bfloat16 takes AVX-512 or AVX-NE-CONVERT."""
+
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 31, 32, 33, 64, 70])
 @pytest.mark.parametrize("bias", [True, False])
@@ -23,7 +29,7 @@ def test_the_products_are_those_of_the_stock_layer(rows, bias):
     assert torch.allclose(got, linear(states), atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", PACKED_DTYPES)
 def test_up_to_four_rows_a_row_is_the_same_bits_beside_others_and_alone(dtype):
     torch.manual_seed(0)
     layer = PackedLinear(nn.Linear(48, 80).to(dtype).requires_grad_(False), keep_weight=False)
@@ -56,6 +62,17 @@ def test_only_the_head_keeps_its_table():
 def test_a_model_the_kernels_cannot_serve_is_left_as_it_is():
     model = tiny_llama(0)  # float64
     assert not pack(model)
+    assert type(model.lm_head) is nn.Linear
+
+
+def test_where_a_processor_lacks_bfloat16_such_a_model_is_left_as_it_is(monkeypatch):
+    class Lacking(PackedLinear):
+        def __init__(self, *_args, **_options):
+            raise RuntimeError("bf16 path needs the cpu support avx512bw")
+
+    monkeypatch.setattr(packed, "PackedLinear", Lacking)
+    model = tiny_llama(0).to(torch.bfloat16)
+    assert not pack(model, merge=True)
     assert type(model.lm_head) is nn.Linear
 
 

@@ -47,7 +47,10 @@ def refusal(target: ModelRef, draft: ModelRef | None = None) -> str:
 
 
 def test_a_pair_is_loaded_frozen_in_float32_on_the_cpu(tmp_path):
-    pair = load(saved(tmp_path / "big"), saved(tmp_path / "small", tiny_llama(num_hidden_layers=1)))
+    small = saved(tmp_path / "small", tiny_llama(num_hidden_layers=1))
+    pair = load_pair(
+        PairSpec("tiny", saved(tmp_path / "big"), small), device="cpu", kernels="packed"
+    )
     assert (pair.name, pair.target_name, pair.draft_name) == ("tiny", "big", "small")
     assert (pair.device, pair.dtype) == ("cpu", "float32")
     for model in (pair.target, pair.draft):

@@ -17,6 +17,7 @@ from spork_demo.models.slim import SlimDecoder, slim_model
 from spork_demo.models.student import DraftHead
 from spork_demo.settings import Settings
 from tests.families import FAMILIES, IDS, PARENTS, SIZES, stock
+from tests.test_packed import PACKED_DTYPES
 from tests.toys import VOCABULARY, run_lane, tiny_pair
 
 NEAR = {"atol": 1e-3, "rtol": 1e-3}
@@ -76,10 +77,11 @@ def test_early_exits_read_the_same_rows():
     same(*views, [8, 9], [0, 0])
 
 
-def test_a_row_in_bfloat16_is_near_what_float32_says():
+@pytest.mark.parametrize("dtype", PACKED_DTYPES)
+def test_a_row_in_any_dtype_is_near_what_float32_says(dtype):
     model = stock()
     wanted = committed(model, IDS).forward(IDS, PARENTS).logits
-    got = committed(slim_twin(model.to(torch.bfloat16)), IDS).forward(IDS, PARENTS).logits
+    got = committed(slim_twin(model.to(dtype)), IDS).forward(IDS, PARENTS).logits
     assert (got - wanted).abs().mean() < 0.05 * wanted.std()
 
 
