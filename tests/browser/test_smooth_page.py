@@ -90,6 +90,7 @@ def test_twenty_runs_leave_nothing_behind(open_page):
         )
         wait_until_finished(page)
         if number in (5, 20):
+            page.wait_for_timeout(3000)  # charts come after the race
             found[number] = _left(session)
     before, after = found[5], found[20]
     assert after["JSEventListeners"] <= before["JSEventListeners"] + 10
