@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+import torch
 
 from spork_demo.metrics import measure
 from spork_demo.reliability import Bin, binned, calibration_error, outcomes, predictions
@@ -71,7 +72,6 @@ def test_the_error_of_a_right_prediction_is_small_and_of_a_wrong_one_its_distanc
 
 @pytest.mark.parametrize("bins", [5, 20])
 def test_the_error_is_the_one_of_the_decoding_side(bins):
-    torch = pytest.importorskip("torch")
     from spork_demo.decoding.calibration import calibration_error as reference
 
     chance = Random(7)
